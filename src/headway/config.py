@@ -41,6 +41,7 @@ NAMES = (
     "log_level",
     "log_format",
     "log_fields",
+    "otel",
 )
 SECTIONS = ("commands", "secrets", "server", "oidc")
 """Sections of the file; each part reads its own."""
@@ -101,6 +102,7 @@ class Settings:
     grace_ms: int = 30_000  # how long a stopping worker waits for its jobs
     database_timeout_ms: int = 60_000  # how long a call waits for the database
     strict_kinds: bool | None = None  # whether an enqueue refuses unknown kinds; None: only if the code defines any
+    otel: bool = False  # whether spans and metrics go to OpenTelemetry
     hints: bool = True  # whether an enqueue wakes workers in other processes of this machine
     tz: str = "UTC"  # the zone of schedules that name none
     concurrency: int = 20

@@ -19,6 +19,7 @@ from headway.model.actor import Caller
 from headway.model.definition import Definition
 from headway.model.request import Request
 from headway.model.restricted import restricted
+from headway.model.trace import carried
 
 B = TypeVar("B")
 Q = TypeVar("Q")
@@ -51,6 +52,11 @@ class Call(Generic[B, Q]):
         """Who the audit says it was, with the request."""
         who = self.key.id if ":" in self.key.id else f"key:{self.key.id}"  # or the subject of an issuer's token
         return Caller.of(who, request_id=self.request_id, address=self.address)
+
+    @property
+    def trace(self) -> str | None:
+        """The trace that the request belongs to, for what it makes."""
+        return carried(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     @property
     def if_match(self) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,9 @@ from headway.store.ops import Op, Steps
 from headway.store.ops.jobs import LockedNoun
 from headway.store.run import Store
 from headway.worker.wake import EVENTS, Wake
+
+if TYPE_CHECKING:
+    from headway.telemetry.tracing import Tracing
 
 _LONGEST_PAGE = 10_000
 
@@ -47,6 +50,7 @@ class VerbBase(TenantLookup):
     _wake: Wake
     _emitted: Wake
     _definitions: Definitions
+    _tracing: Tracing | None  # None: nobody wants spans
     _store: Store
     _whole_store: Store  # the same database for what belongs to all tenants
     _results: Results

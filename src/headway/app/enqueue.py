@@ -79,6 +79,15 @@ class EnqueueVerbs(VerbBase):
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = self._identified(batch, group, conn)
+        if self._tracing is None:
+            return self._store_identified(batch, group, conn, request)
+        queues = {job.queue for job in batch}
+        with self._tracing.sending("enqueue", queues.pop() if len(queues) == 1 else None, batch) as traced:
+            return self._store_identified(traced, group, conn, request)
+
+    def _store_identified(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None
+    ) -> list[Enqueued]:
         op = self._once(request, self._enqueue(batch, group))
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)

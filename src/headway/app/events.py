@@ -49,6 +49,13 @@ class EventVerbs(VerbBase):
         batch = [self._my_event(event) for event in events]
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, self._look_up(refs, create=True, conn=conn))
+        if self._tracing is None:
+            return self._store_events(batch, conn, request)
+        names = {event.name for event in batch}
+        with self._tracing.sending("emit", names.pop() if len(names) == 1 else None, batch) as traced:
+            return self._store_events(traced, conn, request)
+
+    def _store_events(self, batch: list[NewEvent], conn: Any, request: Request | None) -> list[str]:
         op = self._once(request, self._emitting(batch))
         ids = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._tell_of_events(conn)

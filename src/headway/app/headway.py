@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from headway import commands, secrets
@@ -35,6 +35,9 @@ from headway.store.run import Store
 from headway.version import __version__
 from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run_worker, working
 from headway.worker.wake import Hints, folder_of
+
+if TYPE_CHECKING:
+    from headway.telemetry.tracing import Tracing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -227,7 +230,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
         self.close()
         self._url, self._given = self._url if url is None else check_url(url), given
         self._tenants = Tenants()
-        for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions"):
+        for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions", "_tracing"):
             self.__dict__.pop(name, None)
 
     def migrate(self, to: int | None = None) -> list[str]:
@@ -297,6 +300,14 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
         return Definitions(self._registry)
 
     @cached_property
+    def _tracing(self) -> Tracing | None:  # type: ignore[override]
+        if not self.settings.otel:
+            return None
+        from headway.telemetry.tracing import Tracing
+
+        return Tracing()
+
+    @cached_property
     def _vault(self) -> secrets.Vault:
         """The secrets that this app's workers pass to jobs."""
         return secrets.Vault(secrets.read(self._config.get("secrets", {}), str(path())))
@@ -364,6 +375,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
             "definitions": self._definitions,
             "declare": self._declaration,
             "vault": self._vault,
+            "tracing": self._tracing,
             "version": __version__,
         }
 

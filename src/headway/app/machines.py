@@ -58,6 +58,12 @@ class MachineVerbs(VerbBase):
         signals = list(signals)
         if refs := {each.tenant for each in signals if each.tenant is not None and not self._tenants.get(each.tenant)}:
             self._look_up(refs, create=False)
+        if self._tracing is None:
+            return self._store_signals(signals, conn, request)
+        with self._tracing.sending("signal", None, signals) as traced:
+            return self._store_signals(traced, conn, request)
+
+    def _store_signals(self, signals: list[NewSignal], conn: Any, request: Request | None) -> list[Sent]:
         op = self._once(request, self._signaling(signals))
         sent = self._run(op) if conn is None else self._store.run_in(conn, op)
         self._wake_for(sent, conn)

@@ -26,6 +26,7 @@ class SettingOptions(TypedDict, total=False):
     grace: Duration | None
     database_timeout: Duration | None
     hints: bool | None
+    otel: bool | None
     strict_kinds: bool | None
     concurrency: int | None
     payload_limit: int | None
@@ -44,7 +45,7 @@ _DURATIONS = (
     "grace",
     "database_timeout",
 )
-_SWITCHES = ("hints", "strict_kinds")
+_SWITCHES = ("hints", "otel", "strict_kinds")
 _COUNTS = ("concurrency", "payload_limit", "result_limit")
 _DEFAULTS = Settings()
 

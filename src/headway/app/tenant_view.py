@@ -16,6 +16,7 @@ from headway.worker import SingleJobWorker
 
 if TYPE_CHECKING:
     from headway.app.headway import Headway
+    from headway.telemetry.tracing import Tracing
 
 
 class TenantView(Verbs):
@@ -61,6 +62,10 @@ class TenantView(Verbs):
     @property
     def _tz(self) -> str:  # type: ignore[override]
         return self._app.settings.tz
+
+    @property
+    def _tracing(self) -> Tracing | None:  # type: ignore[override]
+        return self._app._tracing
 
     @property
     def _definitions(self) -> Definitions:  # type: ignore[override]

@@ -148,6 +148,7 @@ class TriggerVerbs(TriggerRows):
                 emitted_at=now,
                 handled_at=None,
                 correlation_id=None,
+                trace_id=None,
                 created_by=None,
                 job_id=None,
                 error=None,

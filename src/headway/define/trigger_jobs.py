@@ -24,6 +24,7 @@ from headway.model.render import look_up, placeholders, render
 from headway.model.schedule import jittered
 from headway.model.signal import NewSignal
 from headway.model.template import Template
+from headway.model.trace import trace_id
 from headway.model.trigger import ResolvedTrigger, Trigger
 
 
@@ -48,8 +49,11 @@ def event_job(
     trigger = resolved.trigger
     names = event_names(trigger, event)
     job = _job(resolved, names, definitions, now=now, limit=limit, source="event", source_ref=event.id)
-    if job.correlation_id is None:
-        job = msgspec.structs.replace(job, correlation_id=event.correlation_id or event.id)
+    job = msgspec.structs.replace(
+        job,
+        correlation_id=job.correlation_id or event.correlation_id or event.id,
+        trace_id=job.trace_id or event.trace_id or trace_id(None, event.job_id or event.id),
+    )
     if trigger.dedupe_key is not None:
         key = str(render(trigger.dedupe_key, names, limit=limit))
     elif placeholders(trigger.payload):
@@ -76,6 +80,7 @@ def event_signal(trigger: Trigger, event: Event, *, limit: int) -> NewSignal:
         id=str(uuid.uuid5(uuid.UUID(trigger.id), event.id)),
         tenant=trigger.tenant or trigger.tenant_id,
         tenant_id=trigger.tenant_id,
+        trace_id=event.trace_id,
     )
 
 

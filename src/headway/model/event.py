@@ -24,6 +24,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     payload: str = "null"  # JSON text
     correlation_id: str | None = None
+    trace_id: str | None = None
     created_by: str | None = None
 
 
@@ -39,6 +40,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     emitted_at: datetime
     handled_at: datetime | None
     correlation_id: str | None
+    trace_id: str | None  # of what emitted it
     created_by: str | None
     job_id: str | None  # of the engine's own events: the job that ended
     error: str | None

@@ -31,6 +31,7 @@ class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     tenant_id: str | None = None  # whose job it must be; with a unique key, None is the default tenant
     dedup_key: str | None = None
+    trace_id: str | None = None  # of what sent it
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -64,6 +65,7 @@ class Received(msgspec.Struct, frozen=True, array_like=True):
     payload: Any
     sent_at: int  # microseconds
     dedup_key: str | None
+    trace_id: str | None = None
 
 
 def most_wanted(names: Sequence[str], awaiting: Sequence[str]) -> list[int]:

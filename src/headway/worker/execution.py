@@ -15,6 +15,7 @@ from headway.secrets import Known, Vault
 from headway.worker.outcome_secrets import redacted_report
 
 if TYPE_CHECKING:
+    from headway.telemetry.tracing import Attempt
     from headway.worker.batches import Batch
 
 Handler = AnyKind | ClaimedStep
@@ -37,6 +38,7 @@ class Execution:
         "settled",
         "since",
         "slot_since",
+        "span",
         "steps",
         "stop_reason",
         "task",
@@ -70,6 +72,7 @@ class Execution:
         self.thread_ended = False  # set by the thread itself
         self.on_thread_end: Callable[[], None] | None = None  # called in the thread, once nobody else waits for it
         self.timer: asyncio.TimerHandle | None = None
+        self.span: Attempt | None = None
         self.batch: Batch | None = None  # the batch that it waits for
 
     def log_fields(self) -> Mapping[str, Any]:

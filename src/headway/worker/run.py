@@ -8,7 +8,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,7 +38,11 @@ from headway.worker.outcome_secrets import check_exposure, redacted
 from headway.worker.own_transactions import OwnTransactions
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
+from headway.worker.spans import begin_span, end_span
 from headway.worker.threads import Threads
+
+if TYPE_CHECKING:
+    from headway.telemetry.tracing import Tracing
 
 log = logs.get_logger("headway.worker")
 
@@ -68,6 +72,7 @@ class Runner:
         result_limit: int,
         state_limit: int,
         vault: Vault,
+        tracing: Tracing | None,
         children: Callable[[str], Awaitable[Sequence[Child]]],
         slot_freed: Callable[[], None],
         mismatched: Callable[[Claim, str], None],
@@ -81,6 +86,7 @@ class Runner:
         self._result_limit = result_limit
         self._state_limit = state_limit
         self._vault = vault
+        self._tracing = tracing
         self._children = children
         self._slot_freed = slot_freed
         self._mismatched = mismatched
@@ -106,9 +112,13 @@ class Runner:
         run.begun = True
         logs.job.set(run)
         try:
+            if self._tracing is not None:
+                begin_span(self._tracing, run)
             self._start_timer(run)
             outcome = await self._outcome(run)
         except BaseException as error:
+            if run.span is not None:
+                run.span.error = error
             outcome = await self._ended_by(run, error)
         self._settle(run, outcome)
         self._free_slot(run)
@@ -295,6 +305,9 @@ class Runner:
             if run.begun:
                 self._tell_started(run)
             outcome = redacted(_with_program(run, outcome), run)
+        if run.span is not None:
+            end_span(run.span, outcome)
+        if outcome is not None:
             if outcome.to == "running":
                 self._committing[claim.id, claim.fence] = run
             self._settler.put(claim, outcome, run.take_report(), time.monotonic() - run.since)

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.config import Settings
 from headway.define.definitions import Definitions
@@ -43,6 +43,9 @@ from headway.worker.summary import Summary
 from headway.worker.trigger_runner import TriggerRunner
 from headway.worker.wake import EVENTS, HintListener, Wake, folder_of
 from headway.worker.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from headway.telemetry.tracing import Tracing
 
 log = get_logger("headway.worker")
 
@@ -80,6 +83,7 @@ class Worker:
         definitions: Definitions | None = None,
         declare: Callable[[datetime], Declaration] | None = None,
         vault: Vault | None = None,
+        tracing: Tracing | None = None,
         version: str = "",
     ) -> None:
         self.store = store.with_own_connections()
@@ -99,6 +103,7 @@ class Worker:
         self._definitions = definitions or Definitions(Registry())
         self._declare = declare or (lambda _: Declaration())
         self._vault = vault or Vault()
+        self._tracing = tracing
         self._version = version
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self.started = asyncio.Event()  # set when it claims
@@ -231,6 +236,7 @@ class Worker:
             result_limit=self._settings.result_limit,
             state_limit=self._settings.payload_limit,
             vault=self._vault,
+            tracing=self._tracing,
             children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
             slot_freed=lambda: self._fetcher.slot_freed(),
             mismatched=lambda claim, why: self._fetcher.returned.mismatched(claim, why),

@@ -40,6 +40,7 @@ def test_every_field_of_an_event_is_stored(db):
         name="folder.updated:a/b-c_1",
         payload=ODD_JSON,
         correlation_id="corr-1",
+        trace_id="trace-3",
         created_by="ann-2",
     )
     emitted_at = db.now()
@@ -56,6 +57,7 @@ def test_every_field_of_an_event_is_stored(db):
         "emitted_at": emitted_at,
         "handled_at": None,
         "correlation_id": "corr-1",
+        "trace_id": "trace-3",
         "created_by": "ann-2",
         "job_id": None,
         "error": None,

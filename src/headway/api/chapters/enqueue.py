@@ -17,7 +17,6 @@ from headway.errors import Replayed
 from headway.model.definition import Definition
 from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.status import UNFINISHED, Status
-from headway.model.trace import carried
 
 routes = Routes("enqueue")
 
@@ -149,8 +148,7 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
 async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
     """The jobs, as the key may enqueue them; raises `Refused`."""
     await call.verbs.alearn(None)
-    trace = carried(call.headers.get("traceparent"), call.headers.get("tracestate"))
-    made_by: dict[str, Any] = {"created_by": call.actor} | ({} if trace is None else {"trace_id": trace})
+    made_by: dict[str, Any] = {"created_by": call.actor} | ({} if call.trace is None else {"trace_id": call.trace})
     return [await _built(call, job, made_by) for job in jobs]
 
 

@@ -66,7 +66,7 @@ async def _emit(call: Call[Any, None], events: list[EventIn]) -> tuple[list[str]
     """The ids, and the headers of a repeated request."""
     verbs = call.verbs
     built = [verbs.build_event(each.name, each.payload or None, correlation_id=each.correlation_id) for each in events]
-    built = [msgspec.structs.replace(each, created_by=call.actor) for each in built]
+    built = [msgspec.structs.replace(each, created_by=call.actor, trace_id=call.trace) for each in built]
     try:
         return await verbs.aemit_many(built, request=call.request), {}
     except Replayed as again:

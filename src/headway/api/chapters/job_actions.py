@@ -157,6 +157,7 @@ async def signal_job(call: Call[SignalIn, None]) -> Answer:
     job = await visible_job(call)
     body = call.body
     signal = call.verbs.build_signal(job.id, body.name, body.payload or None, dedup_key=body.dedup_key)
+    signal = msgspec.structs.replace(signal, trace_id=call.trace)
     headers: dict[str, str] = {}
     try:
         (sent,) = await call.verbs.asignal_many([signal], request=call.request)

@@ -49,6 +49,15 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = await self._aidentified(batch, group, conn)
+        if self._tracing is None:
+            return await self._astore_identified(batch, group, conn, request)
+        queues = {job.queue for job in batch}
+        with self._tracing.sending("enqueue", queues.pop() if len(queues) == 1 else None, batch) as traced:
+            return await self._astore_identified(traced, group, conn, request)
+
+    async def _astore_identified(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None
+    ) -> list[Enqueued]:
         op = self._once(request, self._enqueue(batch, group))
         done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._poke(batch, conn)

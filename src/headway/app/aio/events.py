@@ -42,6 +42,13 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         batch = [self._my_event(event) for event in events]
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, await self._alook_up(refs, create=True, conn=conn))
+        if self._tracing is None:
+            return await self._astore_events(batch, conn, request)
+        names = {event.name for event in batch}
+        with self._tracing.sending("emit", names.pop() if len(names) == 1 else None, batch) as traced:
+            return await self._astore_events(traced, conn, request)
+
+    async def _astore_events(self, batch: list[NewEvent], conn: Any, request: Request | None) -> list[str]:
         op = self._once(request, self._emitting(batch))
         ids = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._tell_of_events(conn)

@@ -40,6 +40,12 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
             each.tenant for each in signals if each.tenant is not None and (not self._tenants.get(each.tenant))
         }:
             await self._alook_up(refs, create=False)
+        if self._tracing is None:
+            return await self._astore_signals(signals, conn, request)
+        with self._tracing.sending("signal", None, signals) as traced:
+            return await self._astore_signals(traced, conn, request)
+
+    async def _astore_signals(self, signals: list[NewSignal], conn: Any, request: Request | None) -> list[Sent]:
         op = self._once(request, self._signaling(signals))
         sent = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._wake_for(sent, conn)

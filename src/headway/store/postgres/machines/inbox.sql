@@ -27,7 +27,7 @@ begin
   end if;
   if v_count <= 1000 and v_size <= 65536 then
     return (
-      select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+      select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key, s.trace_id) order by s.seq)
         from headway.signals s
        where s.job_id = p_job
          and s.fence is null);
@@ -52,7 +52,7 @@ begin
     v_ids := v_ids || v_one.id;
   end loop;
   return (
-    select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+    select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key, s.trace_id) order by s.seq)
       from headway.signals s
      where s.id = any (v_ids));
 end
@@ -83,12 +83,14 @@ end
 $$;
 
 -- A signal as a claim brings it: Received in model/signal.py.
-create function headway.received(p_id uuid, p_name text, p_payload json, p_sent_at timestamptz, p_dedup_key text)
-returns json
+create function headway.received(
+  p_id uuid, p_name text, p_payload json, p_sent_at timestamptz, p_dedup_key text, p_trace_id text
+) returns json
 language sql stable
 as $$
   select pg_catalog.json_build_array(
     p_id, p_name, p_payload,
     -- an infinite time, which SQL may have written, must not fail a claim
-    case when isfinite(p_sent_at) then (extract(epoch from p_sent_at) * 1000000)::bigint else 0 end, p_dedup_key)
+    case when isfinite(p_sent_at) then (extract(epoch from p_sent_at) * 1000000)::bigint else 0 end, p_dedup_key,
+    p_trace_id)
 $$;

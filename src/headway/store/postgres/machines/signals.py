@@ -14,7 +14,7 @@ from headway.store.postgres.engine.verbs import read
 
 _SIGNAL = (
     "select id, job_id, queue, created from headway.signal_many($1::uuid[], $2::text[], $3::json[], $4::uuid[],"
-    " $5::text[], $6::text[], $7::uuid[], $8::text[], p_checked => true) order by ordinal"
+    " $5::text[], $6::text[], $7::uuid[], $8::text[], $9::text[], p_checked => true) order by ordinal"
 )
 _SIGNALS = """
 select s.id, s.job_id, s.name, s.payload, s.dedup_key, s.sent_at,
@@ -44,7 +44,7 @@ class SignalVerbs:
 def send(signals: Sequence[NewSignal]) -> Statement:
     columns: list[list[Any]] = [
         list(map(attrgetter(name), signals))
-        for name in ("id", "name", "payload", "job_id", "kind", "unique_key", "tenant_id", "dedup_key")
+        for name in ("id", "name", "payload", "job_id", "kind", "unique_key", "tenant_id", "dedup_key", "trace_id")
     ]
     return Statement(_SIGNAL, [None if values.count(None) == len(values) else values for values in columns])
 

@@ -13,11 +13,11 @@ from headway.store.postgres.engine.verbs import call, id_list, read
 
 EVENT_COLUMNS = """
        e.id, e.tenant_id, coalesce(en.slug, e.tenant_id::text), e.name, e.payload::text, e.status, e.emitted_at,
-       e.handled_at, e.correlation_id, e.created_by, e.job_id, e.error
+       e.handled_at, e.correlation_id, e.trace_id, e.created_by, e.job_id, e.error
 """
 _EMIT = (
     "select headway.emit_many($1::uuid[], $2::text[], $3::json[], $4::uuid[], $5::text[], $6::text[], $7::text[],"
-    " p_checked => true)"
+    " $8::text[], p_checked => true)"
 )
 _EVENTS = f"""
 select {EVENT_COLUMNS}
@@ -47,6 +47,7 @@ class EventVerbs:
                         column(events, "tenant", None),
                         column(events, "correlation_id", None),
                         column(events, "created_by", None),
+                        column(events, "trace_id", None),
                     ],
                 )
             return [event.id for event in events]

@@ -13,6 +13,7 @@ create function headway.emit_many(
   p_slugs text[] default null,
   p_correlation_ids text[] default null,
   p_created_by text[] default null,
+  p_trace_ids text[] default null,
   p_checked boolean default false
 ) returns void
 language plpgsql security definer
@@ -65,11 +66,11 @@ begin
     v_known := array(select e.id from headway.events e where e.id = any (p_ids));
   end if;
   -- in order of id, so that two calls with the same ids never deadlock
-  insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, created_by)
+  insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, trace_id, created_by)
   select u.id, coalesce(u.tenant_id, v_own), u.name, coalesce(u.payload, 'null'), 'pending', v_now, u.correlation_id,
-         u.created_by
-    from unnest(p_ids, p_tenants, p_names, p_payloads, p_correlation_ids, p_created_by)
-         as u (id, tenant_id, name, payload, correlation_id, created_by)
+         u.trace_id, u.created_by
+    from unnest(p_ids, p_tenants, p_names, p_payloads, p_correlation_ids, p_trace_ids, p_created_by)
+         as u (id, tenant_id, name, payload, correlation_id, trace_id, created_by)
    order by u.id
   on conflict do nothing;
   get diagnostics v_new = row_count;
@@ -125,13 +126,13 @@ begin
   if not found then
     return;
   end if;
-  insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, job_id)
+  insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, trace_id, job_id)
   select headway.uuid7(), j.tenant_id, n.name,
          json_build_object(
            'job_id', j.id, 'kind', j.kind, 'queue', j.queue, 'status', j.status, 'error', split_part(j.error, e'\n', 1),
            'tries', j.tries, 'losses', j.losses, 'correlation_id', j.correlation_id, 'source', j.source,
            'trigger_id', j.trigger_id),
-         'pending', p_now, j.correlation_id, j.id
+         'pending', p_now, j.correlation_id, coalesce(j.trace_id, replace(j.id::text, '-', '')), j.id
     from unnest(p_ids) as u (id)
     join headway.jobs j on j.id = u.id
     cross join lateral (select 'headway.job.' || j.status as name) n

@@ -38,12 +38,12 @@ def inboxes(
         rows = {row[0]: row[1:] for row in (yield Statement(_SQL["received"], (json_list(asked),)))}
         for job_id, seqs in wanted.items():
             for seq in seqs[:_AT_ONCE]:
-                _, signal_id, name, payload, sent_at, dedup_key = rows[seq]
+                _, signal_id, name, payload, sent_at, dedup_key, trace_id = rows[seq]
                 raw = payload.encode()
                 room[job_id] -= len(raw)
                 if room[job_id] < 0 and found[job_id]:
                     break
-                found[job_id][seq] = Received(signal_id, name, msgspec.Raw(raw), sent_at, dedup_key)
+                found[job_id][seq] = Received(signal_id, name, msgspec.Raw(raw), sent_at, dedup_key, trace_id)
         wanted = {job_id: seqs[_AT_ONCE:] for job_id, seqs in wanted.items() if seqs[_AT_ONCE:] and room[job_id] >= 0}
     return {job_id: tuple(signals[seq] for seq in sorted(signals)) for job_id, signals in found.items()}
 

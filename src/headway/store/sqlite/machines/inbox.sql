@@ -15,7 +15,7 @@ where job_id in (select value from json_each(?1))
 order by job_id, seq;
 
 -- name: received
-select seq, job_id, id, name, payload, sent_at, dedup_key
+select seq, job_id, id, name, payload, sent_at, dedup_key, trace_id
 from signals
 where seq in (select value from json_each(?1));
 

@@ -28,8 +28,8 @@ join jobs as job
   and instr(job.unique_scope, '"' || job.status || '"') > 0;
 
 -- name: put
-insert into signals (id, job_id, tenant_id, name, payload, dedup_key, sent_at)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+insert into signals (id, job_id, tenant_id, name, payload, dedup_key, sent_at, trace_id)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 on conflict do nothing
 returning id;
 

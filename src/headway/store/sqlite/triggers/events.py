@@ -10,6 +10,7 @@ from headway.model import refusals
 from headway.model.checks import check_events
 from headway.model.event import Event, EventStatus, JobEnded, NewEvent, engine_event
 from headway.model.ids import new_id
+from headway.model.trace import trace_id
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_event
 from headway.store.sqlite.engine.statements import statements
@@ -34,7 +35,10 @@ class EventVerbs(Verbs):
             new = yield Batch(
                 _SQL["put"],
                 [
-                    (each.id, each.tenant_id, each.name, each.payload, each.correlation_id, each.created_by, now)
+                    (
+                        *(each.id, each.tenant_id, each.name, each.payload),
+                        *(each.correlation_id, each.trace_id, each.created_by, now),
+                    )
                     for each in events
                 ],
             )
@@ -106,7 +110,7 @@ def announce(ids: Sequence[str], now: int) -> Steps[None]:
 
 
 def _event(row: Row, now: int) -> Row:
-    job_id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, source, trigger_id = row
+    job_id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, trace, source, trigger_id = row
     payload = JobEnded(
         job_id=job_id,
         kind=kind,
@@ -119,4 +123,5 @@ def _event(row: Row, now: int) -> Row:
         source=source,
         trigger_id=trigger_id,
     )
-    return (new_id(), tenant_id, engine_event(status), _encode(payload).decode(), correlation_id, job_id, now)
+    trace = trace or trace_id(None, job_id)
+    return (new_id(), tenant_id, engine_event(status), _encode(payload).decode(), correlation_id, trace, job_id, now)

@@ -1,8 +1,8 @@
 -- Differs because the engine's own events are built in Python, for jobs that the transaction ended.
 
 -- name: put
-insert into events (id, tenant_id, name, payload, correlation_id, created_by, emitted_at, status)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending')
+insert into events (id, tenant_id, name, payload, correlation_id, trace_id, created_by, emitted_at, status)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending')
 on conflict do nothing
 returning tenant_id;
 
@@ -71,7 +71,7 @@ limit ?5;
 -- as a blob: a text that is not UTF-8 would fail the whole read
 select
   e.id, e.tenant_id, coalesce(t.slug, e.tenant_id), e.name, cast(e.payload as blob), e.status, e.emitted_at, e.handled_at,
-  e.correlation_id, e.created_by, e.job_id, e.error
+  e.correlation_id, e.trace_id, e.created_by, e.job_id, e.error
 from events as e
 left join tenants as t
   on t.id = e.tenant_id
@@ -90,7 +90,7 @@ where enabled = 1
 -- name: ended
 -- of these jobs, those that are over and were not started by such an event: a failing reaction would go on for ever
 select
-  id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, source, trigger_id
+  id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, trace_id, source, trigger_id
 from jobs
 where id in (select value from json_each(?1))
   and finished_at is not null
@@ -104,5 +104,5 @@ where id in (select value from json_each(?1))
   );
 
 -- name: announce
-insert into events (id, tenant_id, name, payload, correlation_id, job_id, emitted_at, status)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending');
+insert into events (id, tenant_id, name, payload, correlation_id, trace_id, job_id, emitted_at, status)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending');

@@ -537,6 +537,7 @@ create table headway.signals (
   fence integer, -- the execution that consumed it
   name text not null,
   dedup_key text collate "C",
+  trace_id text, -- of what sent it
   payload json not null default 'null'
 ) with (
   autovacuum_vacuum_scale_factor = 0.02,
@@ -717,6 +718,7 @@ create table headway.events (
   status text collate "C" not null default 'pending',
   name text collate "C" not null,
   correlation_id text,
+  trace_id text,
   created_by text,
   error text,
   payload json not null default 'null',

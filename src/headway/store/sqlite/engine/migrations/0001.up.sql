@@ -570,6 +570,7 @@ create table signals (
   sent_at integer not null,
   consumed_at integer,
   fence integer,
+  trace_id text,
   payload text not null
 ) strict;
 
@@ -768,6 +769,7 @@ create table events (
   emitted_at integer not null,
   handled_at integer,
   correlation_id text,
+  trace_id text,
   created_by text,
   job_id text,
   error text,
