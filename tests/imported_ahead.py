@@ -9,7 +9,8 @@ from importlib import import_module
 import headway
 
 for _module in pkgutil.walk_packages(headway.__path__, "headway."):
-    if _module.name != "headway.testing.plugin":  # which needs pytest
+    # the one needs pytest, the others the settings of a Django project
+    if _module.name != "headway.testing.plugin" and not _module.name.startswith("headway.contrib."):
         import_module(_module.name)
 for _name in ("apsw", "psycopg", "structlog", "uvloop"):  # which a worker imports when it starts
     import_module(_name)

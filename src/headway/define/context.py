@@ -193,6 +193,11 @@ class Context:
         return self._claim.fence
 
     @property
+    def worker_id(self) -> str | None:
+        """The worker that runs it; None where a test calls the handler."""
+        return self._worker_id
+
+    @property
     def trace_id(self) -> str:
         """The trace that the job belongs to, which its log lines have: of the one that came with it, or its own."""
         return self._claim.trace

@@ -1,0 +1,1 @@
+"""Headway inside frameworks that bring their own databases, commands and tasks."""
