@@ -15,4 +15,5 @@ for _module in pkgutil.walk_packages(headway.__path__, "headway."):
 for _name in ("apsw", "psycopg", "structlog", "uvloop"):  # which a worker imports when it starts
     import_module(_name)
 gc.collect()
+gc.set_threshold(10_000, 10, 10)  # as a worker would set it
 gc.freeze()  # a collection would write to, and so copy, all pages that the forked processes share

@@ -63,7 +63,8 @@ def _rare_garbage_collection() -> Iterator[None]:
     threshold.
     """
     before = gc.get_threshold()
-    if not gc.isenabled() or gc.get_freeze_count() or not 0 < before[0] < GC_THRESHOLD:
+    # the frozen objects last: they are counted one by one, which may take milliseconds
+    if not gc.isenabled() or not 0 < before[0] < GC_THRESHOLD or gc.get_freeze_count():
         yield
         return
     gc.collect()
