@@ -8,6 +8,7 @@ from headway.version import __version__ as __version__
 if TYPE_CHECKING:
     from headway.api import asgi
     from headway.app import Headway
+    from headway.app.transfer import atransfer, transfer
     from headway.define import Call, Context, Machine, Registry, step
     from headway.model.cron_words import explain_cron
     from headway.model.group import Group
@@ -44,9 +45,11 @@ __all__ = [
     "Train",
     "amigrate",
     "asgi",
+    "atransfer",
     "explain_cron",
     "migrate",
     "step",
+    "transfer",
 ]
 
 # imported when first used, so that the command line can answer without importing the engine
@@ -76,9 +79,11 @@ _HOMES = {
     "Train": "headway.model.train",
     "amigrate": "headway.store.migrate",
     "asgi": "headway.api",
+    "atransfer": "headway.app.transfer",
     "explain_cron": "headway.model.cron_words",
     "migrate": "headway.store.migrate",
     "step": "headway.define",
+    "transfer": "headway.app.transfer",
 }
 
 

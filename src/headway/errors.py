@@ -127,6 +127,10 @@ class StoreFailed(StoreError):
     statement_timeout. Nothing was written; trying again, or with a smaller batch, can help."""
 
 
+class StoreMoved(StoreError):
+    """The work of this database was moved to another one by `headway transfer`, or is being moved into it."""
+
+
 class SchemaMissing(StoreError):
     """The database has no Headway schema yet."""
 

@@ -33,9 +33,11 @@ def test_the_public_names_are_these() -> None:
         "Train",
         "amigrate",
         "asgi",
+        "atransfer",
         "explain_cron",
         "migrate",
         "step",
+        "transfer",
     ]
     for name in headway.__all__:
         assert getattr(headway, name).__doc__, name
@@ -68,6 +70,7 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "StoreBusy",
         "StoreError",
         "StoreFailed",
+        "StoreMoved",
         "StoreUnavailable",
         "TenantSuspended",
         "UnknownKind",

@@ -14,6 +14,7 @@ from uuid import UUID
 from headway import commands, secrets
 from headway.app.aio.prune import AsyncPruneVerbs
 from headway.app.aio.tenant_care import AsyncTenantCareVerbs
+from headway.app.backup import BackupVerbs
 from headway.app.database_url import DEFAULT_URL, check_url, open_store
 from headway.app.results import Results
 from headway.app.settings import SettingOptions, check_names, settings_from
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
+class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
     It reads no file and opens no connection until it is used. Threads can share it, and it survives a fork. Without a

@@ -26,6 +26,8 @@ _SECTIONS = {
         "doctor": "doctor",
         "audit": "care",
         "prune": "care",
+        "backup": "care",
+        "transfer": "care",
         "completion": "care",
     },
 }

@@ -15,6 +15,7 @@ from headway.errors import (
     NotFound,
     QueueFull,
     SchemaMissing,
+    StoreMoved,
     TenantSuspended,
 )
 
@@ -26,6 +27,7 @@ _REFUSALS: dict[str, type[HeadwayError]] = {
     "HW006": NotFound,
     "HW007": InvalidPayload,
     "HW008": TenantSuspended,
+    "HW009": StoreMoved,
 }
 _UNDEFINED = frozenset({"3F000", "42883", "42P01"})  # schema, function, table
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)

@@ -14,6 +14,7 @@ from headway.errors import StoreError, StoreUnavailable
 from headway.store.ops import Op, Ops
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite.engine import migrate
+from headway.store.sqlite.engine.backup import Backup, Tell, back_up
 from headway.store.sqlite.engine.connection import Library
 from headway.store.sqlite.engine.errors import PATIENCE_S, no_answer
 from headway.store.sqlite.engine.file import File, Gate
@@ -184,6 +185,13 @@ class SqliteStore:
                 raise StoreError(f"the migration of {self._path} failed and was undone: {error}") from error
             finally:
                 conn.close()
+
+    def back_up(self, path: str, *, force: bool, tell: Tell) -> Backup:
+        """Copy the file while it is in use; raises `NotAllowed`, `StoreError`."""
+        live = self._opened()
+        live.readers.run(migrate.read_version)  # opens it: a file that is not ours, or that does not exist, is refused
+        with live.file.gate:
+            return back_up(live.file, path, force=force, tell=tell)
 
     def close(self) -> None:
         with self._lock:

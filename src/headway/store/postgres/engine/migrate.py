@@ -171,7 +171,7 @@ def _record(version: int, functions: str = "") -> str:
 
 @cache
 def _functions() -> list[str]:
-    names = [f"engine/{name}.sql" for name in ("types", "base", "callers", "keys", "logins")]
+    names = [f"engine/{name}.sql" for name in ("types", "base", "callers", "keys", "logins", "transfers")]
     for chapter in _CHAPTERS:
         found = sorted(entry.name for entry in (_FOLDER / chapter).iterdir() if entry.name.endswith(".sql"))
         names += [f"{chapter}/{name}" for name in found]

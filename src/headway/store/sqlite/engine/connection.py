@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from tempfile import NamedTemporaryFile
 from typing import Any, Literal, Protocol
@@ -17,6 +17,7 @@ Library = Literal["apsw", "stdlib"]
 # kept prepared per connection; apsw moves a statement to the next place after each run, so one that is not used for
 # so many runs is compiled anew
 _STATEMENTS = 512
+_PAGES = 1_000  # copied at a time
 
 
 class Connection(Protocol):
@@ -28,6 +29,10 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
+
+    def copy_into(self, other: Any, tell: Callable[[int, int], None]) -> None:
+        """Copy the database into that of another connection of the same library, which is empty; tells the pages."""
+        ...
 
     def close(self) -> None: ...
 
@@ -83,6 +88,12 @@ class _Apsw:
     def in_transaction(self) -> bool:
         return self._conn.in_transaction
 
+    def copy_into(self, other: Any, tell: Callable[[int, int], None]) -> None:
+        with other._conn.backup("main", self._conn, "main") as copy:
+            while not copy.done:
+                copy.step(_PAGES)
+                tell(copy.page_count - copy.remaining, copy.page_count)
+
     def close(self) -> None:
         self._conn.close()
 
@@ -120,6 +131,9 @@ class _Stdlib:
     @property
     def in_transaction(self) -> bool:
         return self._conn.in_transaction
+
+    def copy_into(self, other: Any, tell: Callable[[int, int], None]) -> None:
+        self._conn.backup(other._conn, pages=_PAGES, progress=lambda _status, left, all_: tell(all_ - left, all_))
 
     def close(self) -> None:
         self._conn.close()

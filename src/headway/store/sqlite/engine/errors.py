@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from headway.errors import StoreError, StoreFailed, StoreUnavailable
+from headway.errors import StoreError, StoreFailed, StoreMoved, StoreUnavailable
 from headway.store.sqlite.engine.connection import code_of
 
 _BUSY, _LOCKED, _NOMEM, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL, _NOTADB = (
@@ -15,6 +15,8 @@ _PERM, _AUTH, _TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE = 3, 23, 18, 19, 20, 25
 _OF_THE_DATA = (_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE)  # the values are at fault, not the file
 
 PATIENCE_S = 60.0
+# how the refusals of a transfer begin, as its triggers raise them
+MOVED = ("the work of this database was moved to", "work is being moved into this database")
 LONGEST_PAUSE_S = 0.01
 
 
@@ -52,6 +54,11 @@ def no_answer(path: str, seconds: float) -> StoreUnavailable:
         f"{path} gave no answer for {seconds:g} s: another process holds a write transaction open (find it with: "
         f"fuser -v {path}), or its disk hangs. It may have been written or not; repeating it is safe"
     )
+
+
+def _is_moved(error: Exception) -> bool:
+    """Whether a trigger of a transfer refused the write (store/transfer/sqlite_side.py)."""
+    return code_of(error) & 0xFF == _CONSTRAINT and str(error).startswith(MOVED)
 
 
 def explain(error: Exception, path: str, patience_s: float = PATIENCE_S) -> StoreError:
@@ -92,6 +99,8 @@ def explain(error: Exception, path: str, patience_s: float = PATIENCE_S) -> Stor
                 f"{path} is damaged {said}. Stop its workers, keep a copy, and recover what can be read: "
                 f"sqlite3 {path} .recover | sqlite3 new.db"
             )
+    if _is_moved(error):
+        return StoreMoved(str(error))
     if code in _OF_THE_DATA:
         return StoreError(f"SQLite refused the operation on {path}: {error}. Nothing was written")
     return StoreFailed(f"SQLite failed at the operation on {path}: {error}. Nothing was written: try again")

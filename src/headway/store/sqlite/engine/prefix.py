@@ -89,6 +89,7 @@ class _Prefixed:
         self._conn = conn
         self._run = under(prefix, conn.run)
         self.execute = conn.execute  # only for pragmas, begin, commit and rollback, which name no table
+        self.copy_into = conn.copy_into
         self.close = conn.close
 
     def run(self, request: Request) -> Rows:

@@ -105,6 +105,17 @@ create table headway.job_lists (
   created_at timestamptz not null
 );
 
+-- transfers of this database's work to or from another one (headway transfer)
+create table headway.transfers (
+  id uuid primary key,
+  role text collate "C" not null check (role in ('source', 'target')),
+  peer text not null, -- the other database, as shown to people
+  phase text collate "C" not null check (phase in ('copying', 'sealed', 'done', 'aborted')),
+  history boolean not null, -- whether finished work is moved, too
+  started_at timestamptz not null,
+  finished_at timestamptz
+);
+
 create function headway.keep_slugs() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

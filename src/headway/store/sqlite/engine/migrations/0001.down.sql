@@ -1,5 +1,7 @@
 -- Removes everything that 0001.up.sql made, with all jobs.
 
+drop table transfers;
+
 drop table stats;
 
 drop table stat_deltas;

@@ -884,3 +884,15 @@ create table stats (
 ) strict, without rowid;
 
 create index stats_at on stats (span, at);
+
+-- transfers of this file's work to or from another database (headway transfer)
+create table transfers (
+  id text not null primary key,
+  role text not null check (role in ('source', 'target')),
+  peer text not null, -- the other database, as shown to people
+  phase text not null check (phase in ('copying', 'sealed', 'done', 'aborted')),
+  history integer not null, -- whether finished work is moved, too
+  started_at integer not null,
+  finished_at integer,
+  writing integer -- 1 inside the transfer's own transactions, which its triggers let pass; never committed
+) strict, without rowid;
