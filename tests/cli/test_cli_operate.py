@@ -38,7 +38,7 @@ def test_queues_are_paused_and_go_on(cli: Cli, either: Headway) -> None:
     assert "paused" in row
     assert "by ada@" in row
     assert cli.json("queues", "list")[0]["paused"] is True
-    assert cli.ok("queues", "resume", "mail") == "mail: goes on\n"
+    assert cli.ok("queues", "resume", "mail") == "mail: resumed\n"
     assert cli.json("queues", "pause", "mail")[0]["paused"] is True
     assert cli.json("queues", "resume", "mail")[0]["paused"] is False
     assert cli.ok("queues", "resume", "mail") == "mail: was not paused\n"

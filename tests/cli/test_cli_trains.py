@@ -150,7 +150,7 @@ def test_hold_and_resume(cli: Cli, either: Headway, hand: Hand) -> None:
     assert worker.claim() == ids[:1]
     worker.end(ids[0])
     assert worker.claim() == []
-    assert cli.ok("trains", "resume", "dest_1") == f"dest_1: goes on with job {ids[1]}\n"
+    assert cli.ok("trains", "resume", "dest_1") == f"dest_1: resumed, next is job {ids[1]}\n"
     assert worker.claim() == ids[1:]
     assert cli.ok("trains", "resume", "dest_1") == "dest_1: was not on hold\n"
 
@@ -177,7 +177,7 @@ def test_an_empty_train_can_be_held(cli: Cli, either: Headway) -> None:
     assert cli.ok("trains", "show", "soon").startswith("soon  on hold  1 job\n")
     cli.ok("trains", "clear", "soon", "--yes")
     cli.ok("trains", "hold", "soon")
-    assert cli.ok("trains", "resume", "soon") == "soon: goes on, and is empty\n"
+    assert cli.ok("trains", "resume", "soon") == "soon: resumed, and empty\n"
 
 
 def test_a_train_of_another_tenant_is_pointed_out(cli: Cli, either: Headway) -> None:
@@ -191,7 +191,7 @@ def test_a_train_of_another_tenant_is_pointed_out(cli: Cli, either: Headway) -> 
     assert page.startswith("dest_1 of tenant acme  open  2 jobs\n")
     cli.ok("trains", "hold", "dest_1", "--tenant", "acme")
     assert "headway trains resume dest_1 --tenant acme" in cli.ok("trains", "show", "dest_1", "--tenant", "acme")
-    assert cli.ok("trains", "resume", "dest_1", "--tenant", "acme") == f"dest_1: goes on with job {ids[0]}\n"
+    assert cli.ok("trains", "resume", "dest_1", "--tenant", "acme") == f"dest_1: resumed, next is job {ids[0]}\n"
 
 
 def test_the_tenant_of_the_settings_is_meant(cli: Cli, either: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ def test_the_tenant_of_the_settings_is_meant(cli: Cli, either: Headway, monkeypa
 
 def test_skip_takes_a_car_out(cli: Cli, either: Headway, hand: Hand) -> None:
     ids = on_hold(either, hand, waiting=3)
-    assert cli.ok("trains", "skip", ids[1]) == f"job {ids[1]} is canceled, train dest_1 is on hold still\n"
-    assert cli.ok("trains", "skip", ids[0]) == f"job {ids[0]} is dead, train dest_1 goes on without it\n"
+    assert cli.ok("trains", "skip", ids[1]) == f"job {ids[1]} is canceled, train dest_1 is still on hold\n"
+    assert cli.ok("trains", "skip", ids[0]) == f"job {ids[0]} is dead, train dest_1 continues without it\n"
     assert cli.json("trains", "skip", ids[2]) == {
         "id": ids[2], "status": "canceled", "train": "dest_1", "tenant": "default", "blocked": False,
     }  # fmt: skip
@@ -227,7 +227,7 @@ def test_clear_needs_a_yes_and_counts(cli: Cli, either: Headway, hand: Hand) -> 
     said = cli.refused("trains", "clear", "dest_1", code=2)
     assert "this would cancel 3 jobs of train dest_1, and there is no terminal to ask: add --yes" in said
     assert cli.ok("trains", "clear", "dest_1", "--yes") == (
-        f"dest_1: 3 jobs canceled; its hold is over; job {ids[0]} is running and goes on\n"
+        f"dest_1: 3 jobs canceled; its hold is over; job {ids[0]} is running and continues\n"
     )
     assert [either.get(job_id).status for job_id in ids] == ["running", "canceled", "canceled", "canceled"]
     assert cli.json("trains", "clear", "dest_1") == {"train": "dest_1", "tenant": "default", "canceled": []}

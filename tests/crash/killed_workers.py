@@ -48,7 +48,7 @@ class KilledWorkers:
         for process in self._alive:
             assert process.code is None, process.tail()
         for process in self._all:
-            repaired = process.lines("waited for what no longer exists")
+            repaired = process.lines("waited for something that no longer exists")
             assert not repaired, f"something was stuck: {repaired}"
         self._site.rows.check()
 

@@ -225,6 +225,6 @@ def _tell_swept(swept: Swept) -> None:
     some = {name: ", ".join(all_[:5]) + (", …" if len(all_) > 5 else "") for name, all_ in found.items() if all_}
     count = sum(map(len, found.values()))
     log.warning(
-        f"{count} waited for what no longer exists and were released: somebody changed or deleted rows by hand",
+        f"released {count} that waited for something that no longer exists: somebody changed or deleted rows by hand",
         **some,
     )

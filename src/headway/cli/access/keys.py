@@ -36,8 +36,8 @@ def keys(ctx: click.Context) -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), required=True, help="What the key may do.")
 @click.option("--tenant", type=Tenant(), help="The tenant of the key; a superadmin's has none.  [default: default]")
-@click.option("--queue", "queues", multiple=True, help="Only this queue; may be repeated.")
-@click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
+@click.option("--queue", "queues", multiple=True, help="Only this queue; repeatable.")
+@click.option("--kind", "kinds", multiple=True, help="Only this kind; repeatable.")
 @click.option("--expires", metavar="DURATION", help="How long it is valid: 90d.  [default: until it is revoked]")
 @click.option("--test", is_flag=True, help="Make a test key, which begins with hw_test_.")
 @pass_invocation

@@ -29,7 +29,7 @@ def tenants(ctx: click.Context) -> None:
 
 
 @tenants.command("list")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many at most.")
 @click.option("--after", metavar="NAME", help="Only those behind this one: the next page.")
 @pass_invocation
 def list_(cli: Invocation, limit: int = 100, after: str | None = None) -> None:

@@ -28,7 +28,7 @@ _TIMES = {"minute": "%H:%M", "hour": "%m-%d %H:%M", "day": "%Y-%m-%d"}
 @click.option("--since", type=Moment(past=True), help="From this time on, or for so long: 6h. Default: 1h, 1d or 30d.")
 @click.option("--until", type=Moment(past=True), help="Up to this time.")
 @click.option(
-    "--by", multiple=True, type=click.Choice(["tenant", "queue", "kind"]), help="One line for each; may be repeated."
+    "--by", multiple=True, type=click.Choice(["tenant", "queue", "kind"]), help="One line for each; repeatable."
 )
 @click.option("--queue", help="Only of this queue.")
 @click.option("--kind", help="Only of this kind.")

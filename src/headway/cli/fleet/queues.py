@@ -150,7 +150,7 @@ def resume(cli: Invocation, names: tuple[str, ...], all_: bool) -> None:
         app.resume(name, actor=actor())
         if not cli.json:
             queue = known.get(name)
-            say(f"{name}: goes on" if queue and queue.paused else f"{name}: was not paused")
+            say(f"{name}: resumed" if queue and queue.paused else f"{name}: was not paused")
             if queue is None:
                 note(f"no job and no worker uses queue {name} (known: {', '.join(known) or 'none'})")
     _answer(cli, app, names)

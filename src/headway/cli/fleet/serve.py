@@ -35,9 +35,9 @@ _LISTENER_FD = "HEADWAY_LISTENER_FD"
     "--trusted-proxy",
     "trusted_proxies",
     multiple=True,
-    help="The address or network of a proxy whose X-Forwarded headers to believe; may be repeated.",
+    help="The address or network of a proxy whose X-Forwarded headers to believe; repeatable.",
 )
-@click.option("--allow-host", "hosts", multiple=True, help="A name under which this may be asked; may be repeated.")
+@click.option("--allow-host", "hosts", multiple=True, help="A name under which this may be asked; repeatable.")
 @pass_invocation
 def serve(cli: Invocation, /, **options: Any) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C; requests that are under way finish, within `grace`.

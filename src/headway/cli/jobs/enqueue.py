@@ -39,9 +39,9 @@ _ON_END = click.Choice(("advance", "hold"))
 )
 @click.option("--train", metavar="KEY", help="Jobs of one train run one after another, in order.")
 @click.option(
-    "--on-canceled", type=_ON_END, help="If it is canceled, its train goes on, or is put on hold. Default: advance."
+    "--on-canceled", type=_ON_END, help="If it is canceled, its train continues, or is put on hold. Default: advance."
 )
-@click.option("--on-dead", type=_ON_END, help="If it dies, its train goes on, or is put on hold. Default: advance.")
+@click.option("--on-dead", type=_ON_END, help="If it dies, its train continues, or is put on hold. Default: advance.")
 @click.option("--partition", metavar="KEY", help="Jobs of one partition never run at the same time.")
 @click.option("--concurrency", type=int, metavar="N", help="How many of its kind, or of its key, may run at once.")
 @click.option("--concurrency-key", metavar="KEY", help="Count only jobs with this key.")

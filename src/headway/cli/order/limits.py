@@ -101,7 +101,7 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
     "--burst",
     type=Count(),
     metavar="N|none",
-    help="A token bucket of this size: so many may start at once, then it refills evenly.",
+    help="A token bucket of this size: this many may start at once, then it refills evenly.",
 )
 @click.option("--max-pending", type=Count(), metavar="N|none", help="How many of a tenant may wait; more are refused.")
 @click.option("--max-bytes", type=Count(), metavar="N|none", help="How many bytes of payload of a tenant may wait.")

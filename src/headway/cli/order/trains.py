@@ -160,7 +160,7 @@ def show(cli: Invocation, /, name: str, tenant: str | None, limit: int) -> None:
 @click.option("--reason", help="The reason, for people who look at it.")
 @pass_invocation
 def hold(cli: Invocation, /, names: tuple[str, ...], tenant: str | None, reason: str | None) -> None:
-    """Put trains on hold: a running job goes on to its end, and no further one starts.
+    """Put trains on hold: a running job continues to its end, and no further one starts.
 
     \b
     headway trains hold dest_42 --reason "moving the disk"
@@ -199,7 +199,7 @@ def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> No
             continue
         train = _one(cli, app, name, tenant)
         if resumed:
-            say(f"{name}: goes on" + (f" with job {train.head_id}" if train else ", and is empty"))
+            say(f"{name}: resumed" + (f", next is job {train.head_id}" if train else ", and empty"))
         else:
             say(f"{name}: was not on hold")
             if train is None:
@@ -211,7 +211,7 @@ def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> No
 @click.argument("job_id", metavar="JOB_ID")
 @pass_invocation
 def skip(cli: Invocation, job_id: str) -> None:
-    """Take a job out of its train, which then goes on.
+    """Take a job out of its train, which then continues.
 
     A waiting job is canceled; a finished one that put its train on hold stays as it is.
 
@@ -227,7 +227,7 @@ def skip(cli: Invocation, job_id: str) -> None:
     if cli.json:
         emit({"id": job.id, "status": now, "train": job.train, "tenant": job.tenant, "blocked": blocked})
     else:
-        say(f"job {job.id} is {now}, train {job.train} " + ("is on hold still" if blocked else "goes on without it"))
+        say(f"job {job.id} is {now}, train {job.train} " + ("is still on hold" if blocked else "continues without it"))
 
 
 @trains.command()
@@ -254,7 +254,7 @@ def clear(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None:
         emit({"train": name, "tenant": train.tenant, "canceled": ids})
         return
     ends = "; its hold is over" if train.hold is not None else ""
-    runs = f"; job {train.head_id} is running and goes on" if train.head_status == "running" else ""
+    runs = f"; job {train.head_id} is running and continues" if train.head_status == "running" else ""
     say(f"{name}: {many(len(ids))} canceled{ends}{runs}")
 
 
