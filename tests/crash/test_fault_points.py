@@ -28,7 +28,7 @@ def _walk(site: CrashSite, *points: str) -> None:
     """For each point start a machine, kill its worker there, and let another one finish it."""
     before = len(site.ledger.of("walked"))
     process = site.fleet.script(*points, program="fault_points")
-    assert process.ended(within=120) == 0, process.tail()
+    assert process.ended(within=60 + 5 * len(points)) == 0, process.tail()
     walked = [subject.split(",") for subject in site.ledger.subjects("walked")[before:]]
     assert [point for point, *_ in walked] == list(points)
     for point, job_id, killed, finished in walked:
