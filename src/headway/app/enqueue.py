@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 import msgspec
@@ -17,9 +17,9 @@ from headway.define.options import laid_over
 from headway.errors import InvalidJob, NotAllowed, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
-from headway.model.job import Enqueued, NewJob
+from headway.model.job import Enqueued, Job, NewJob
 from headway.model.request import Request
-from headway.store.ops import Op
+from headway.store.ops import Op, Steps
 
 
 class EnqueueVerbs(VerbBase):
@@ -40,15 +40,21 @@ class EnqueueVerbs(VerbBase):
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     def enqueue_many(
-        self, jobs: Iterable[NewJob], *, conn: Any = None, request: Request | None = None
+        self,
+        jobs: Iterable[NewJob],
+        *,
+        conn: Any = None,
+        request: Request | None = None,
+        existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
-        before raises `Replayed`.
+        before raises `Replayed`. `existing` is called for each job that is returned in place of a new one, before the
+        transaction commits: what it raises undoes all.
         """
         self.learn(conn)
-        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request)
+        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing)
 
     def build_job(
         self, kind: str, payload: Mapping[str, Any] | msgspec.Raw | None = None, **options: Unpack[UsingOptions]
@@ -75,20 +81,30 @@ class EnqueueVerbs(VerbBase):
     # the path of every enqueue
 
     def _store_jobs(
-        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+        self,
+        batch: list[NewJob],
+        group: NewGroup | None,
+        conn: Any,
+        request: Request | None = None,
+        existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = self._identified(batch, group, conn)
         if self._tracing is None:
-            return self._store_identified(batch, group, conn, request)
+            return self._store_identified(batch, group, conn, request, existing)
         queues = {job.queue for job in batch}
         with self._tracing.sending("enqueue", queues.pop() if len(queues) == 1 else None, batch) as traced:
-            return self._store_identified(traced, group, conn, request)
+            return self._store_identified(traced, group, conn, request, existing)
 
     def _store_identified(
-        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None
+        self,
+        batch: list[NewJob],
+        group: NewGroup | None,
+        conn: Any,
+        request: Request | None,
+        existing: Callable[[Job], None] | None,
     ) -> list[Enqueued]:
-        op = self._once(request, self._enqueue(batch, group))
+        op = self._once(request, self._checking(existing, self._enqueue(batch, group)))
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)
         return done
@@ -111,6 +127,20 @@ class EnqueueVerbs(VerbBase):
                 check_acyclic(batch)
                 break
         return self._store.ops.enqueue(batch) if group is None else self._store.ops.enqueue(batch, group)
+
+    def _checking(self, existing: Callable[[Job], None] | None, op: Op[list[Enqueued]]) -> Op[list[Enqueued]]:
+        """The op; `existing` sees the jobs that were there before, in the same transaction."""
+        if existing is None:
+            return op
+
+        def steps() -> Steps[list[Enqueued]]:
+            done = yield from op.steps()
+            there = sorted({each.id for each in done if not each.created})
+            for job in (yield from self._store.ops.get(there, tenant_id=self._visible_tenant, raw=True).steps()):
+                existing(job)
+            return done
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
 
     def _built(
         self, kind: str | NewJob, payload: Mapping[str, Any] | msgspec.Raw | None, options: UsingOptions

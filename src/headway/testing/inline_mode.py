@@ -78,17 +78,25 @@ class _Inline:
         put, aput = verbs._store_jobs, verbs._astore_jobs
 
         def run_all(
-            batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+            batch: list[NewJob],
+            group: NewGroup | None,
+            conn: Any,
+            request: Request | None = None,
+            existing: Callable[[Job], None] | None = None,
         ) -> list[Enqueued]:
-            done = put(batch, group, conn, request)
+            done = put(batch, group, conn, request, existing)
             if new := self._to_run([(each.id, each.created) for each in done], conn):
                 _beside(lambda: self._answer(self._run(new)))
             return done
 
         async def arun_all(
-            batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+            batch: list[NewJob],
+            group: NewGroup | None,
+            conn: Any,
+            request: Request | None = None,
+            existing: Callable[[Job], None] | None = None,
         ) -> list[Enqueued]:
-            done = await aput(batch, group, conn, request)
+            done = await aput(batch, group, conn, request, existing)
             if new := self._to_run([(each.id, each.created) for each in done], conn):
                 self._answer(await self._arun(new))
             return done

@@ -135,6 +135,5 @@ def test_every_function_of_the_role_checks_the_tenant(app: Headway) -> None:
     # a function that runs with the caller's rights sees what row-level security lets it see
     assert {name for name, _, reachable in rows if reachable} - checked == {
         "tenant",  # that is what they check
-        "listening",  # queues, and how many workers serve them: all tenants share them
         "refuse_suspended",  # raises, or does nothing
     }

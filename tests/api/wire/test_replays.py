@@ -64,3 +64,27 @@ def test_many_at_once_with_one_key_have_one_effect(app: Headway, api: Api, loop:
     assert len({each.json()["id"] for each in said}) == 1
     assert sum("idempotent-replayed" not in each.headers for each in said) == 1
     assert app.counts() == {"queued": 1}
+
+
+def test_a_replay_does_not_depend_on_what_changed_since(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask, root = client(keys["operator"]), client(keys["superadmin"])
+    once = {"Idempotency-Key": "first"}
+    body = {"kind": "welcome", "payload": {"user_id": 7}}
+    made = ask.post("/jobs", json=body, headers=once).json()
+    signal = ask.post(f"/jobs/{made['id']}/signal", json={"name": "go"}, headers=once).json()
+    root("PATCH", "/admin/jobs/definitions/welcome", json={"is_active": False})
+    app._definitions.expire()
+    assert ask.post("/jobs", json=body).status_code == 422
+    assert ask.post("/jobs", json=body, headers={"Idempotency-Key": "second"}).status_code == 422
+    again = ask.post("/jobs", json=body, headers=once)
+    assert (again.status_code, again.json()["id"], again.headers["idempotent-replayed"]) == (201, made["id"], "true")
+    assert ask.post("/jobs", json=body | {"payload": {}}, headers=once).status_code == 409
+    root("PATCH", "/admin/jobs/definitions/welcome", json={"is_active": True})
+    app._definitions.expire()
+    assert ask.post("/jobs", json=body, headers={"Idempotency-Key": "second"}).status_code == 201, (
+        "a refusal is not kept"
+    )
+    ask.post(f"/jobs/{made['id']}/cancel")
+    client(keys["admin"])("DELETE", f"/jobs/{made['id']}")
+    again = ask.post(f"/jobs/{made['id']}/signal", json={"name": "go"}, headers=once)
+    assert (again.status_code, again.json()) == (201, signal)

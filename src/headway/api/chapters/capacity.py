@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from headway.api.access.narrowed import seen_queues
 from headway.api.call import Answer, Call
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, given, page
@@ -182,8 +183,8 @@ async def resume_queues(call: Call[None, None]) -> Names:
 
 async def _queue(call: Call[Any, Any]) -> Queue:
     name = call.params["name"]
-    found = [each for each in await call.verbs.aqueues() if each.name == name]
-    if not found or (call.key.queues and name not in call.key.queues):
+    found = [each for each in await seen_queues(call) if each.name == name]
+    if not found:
         raise NotFound(f"there is no queue {name!r} with unfinished jobs, a worker or a setting")
     return found[0]
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import hidden_job, is_narrowed, refuse_hidden, seen_ids
 from headway.api.call import Answer, Call
 from headway.api.routes import PRODUCERS, Routes
 from headway.api.wire.problems import Refused
-from headway.api.wire.replays import REPLAYED
+from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JsonObject
-from headway.errors import Replayed
+from headway.errors import Duplicate, HeadwayError, Replayed
 from headway.model.definition import Definition
 from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.status import UNFINISHED, Status
@@ -137,12 +139,20 @@ async def create_jobs(call: Call[BatchIn, None]) -> Answer:
 
 async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMade], dict[str, str]]:
     """The jobs, and the headers of a repeated request."""
-    built = await built_jobs(call, jobs)
+    existing = partial(refuse_hidden, call) if is_narrowed(call) else None
     try:
-        done = [(each.id, each.created) for each in await call.verbs.aenqueue_many(built, request=call.request)]
+        try:
+            built = await built_jobs(call, jobs)
+        except (Refused, HeadwayError) as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        done = await call.verbs.aenqueue_many(built, request=call.request, existing=existing)
     except Replayed as again:
         return await _stored(call, again.created), REPLAYED
-    return await _stored(call, done), {}
+    except Duplicate as taken:
+        if existing is not None and not (taken.job_id and await seen_ids(call, [taken.job_id])):
+            raise hidden_job() from None
+        raise
+    return await _stored(call, [(each.id, each.created) for each in done]), {}
 
 
 async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
@@ -171,7 +181,7 @@ async def _built(call: Call[Any, None], job: JobIn, made_by: dict[str, Any]) -> 
     # whoever stored the template, its job is the caller's
     fields = [field for option in (options if template is None else _BOUNDED) for field in _BOUNDED.get(option, ())]
     call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
-    if new.on_conflict.startswith("replace") and new.unique_key is not None and (call.key.queues or call.key.kinds):
+    if new.on_conflict.startswith("replace") and new.unique_key is not None and is_narrowed(call):
         for each in await verbs.ajobs(unique_key=new.unique_key, status=UNFINISHED, raw=True):
             call.check_touch(queue=each.queue, kind=each.kind)
     return new

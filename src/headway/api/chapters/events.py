@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from headway.api.access.narrowed import seen_events
 from headway.api.call import Answer, Call
 from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
 from headway.api.wire.cursors import make_cursor, read_cursor
 from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED
 from headway.api.wire.views import EventView, Json, Listed
-from headway.errors import Replayed
+from headway.errors import NotFound, Replayed
 from headway.model.event import Event
 
 routes = Routes("events")
@@ -93,17 +94,28 @@ async def list_events(call: Call[None, EventQuery]) -> Listed:
         raise Refused(422, f"limit={query.limit} must be from 1 to 200")
     before = read_cursor("events", query.cursor)
     found = await call.verbs.aevents(name=query.name, status=query.status, limit=query.limit, before=before, raw=True)
-    return Listed(list(found), make_cursor("events", found[-1].id) if len(found) == query.limit else None)
+    return Listed(
+        list(await seen_events(call, found)), make_cursor("events", found[-1].id) if len(found) == query.limit else None
+    )
 
 
 @routes.get("/events/{id}", roles=VIEWERS, answers={200: EventView}, problems=(404,))
 async def get_event(call: Call[None, None]) -> Event:
     """Show an event, and what came of it."""
-    return await call.verbs.aget_event(call.params["id"], raw=True)
+    return await _visible(call)
 
 
 @routes.post("/events/{id}/retry", roles=OPERATORS, answers={200: EventView}, problems=(404, 409))
 async def retry_event(call: Call[None, None]) -> Event:
     """Handle a failed event again, by the triggers that failed."""
-    await call.verbs.aretry_event(call.params["id"], actor=call.actor)
-    return await call.verbs.aget_event(call.params["id"], raw=True)
+    event = await _visible(call)
+    await call.verbs.aretry_event(event.id, actor=call.actor)
+    return await call.verbs.aget_event(event.id, raw=True)
+
+
+async def _visible(call: Call[Any, Any]) -> Event:
+    """The event of the path, if the key may see it."""
+    event = await call.verbs.aget_event(call.params["id"], raw=True)
+    if not await seen_events(call, [event]):
+        raise NotFound(f"there is no event {event.id}")
+    return event

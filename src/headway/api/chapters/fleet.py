@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import seen_queues
 from headway.api.call import Call
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
 from headway.api.wire.views import Listed
@@ -22,8 +23,7 @@ class QueueList(msgspec.Struct):
 @routes.get("/queues", roles=VIEWERS, answers={200: QueueList})
 async def list_queues(call: Call[None, None]) -> Listed:
     """List the queues, with the number of their unfinished jobs per status."""
-    found = await call.verbs.aqueues()
-    return Listed([each for each in found if not call.key.queues or each.name in call.key.queues])
+    return Listed(list(await seen_queues(call)))
 
 
 @routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, seen_ids, visible_job
 from headway.api.call import Call
-from headway.api.chapters.jobs import seen_ids, visible_job
 from headway.api.routes import VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Fault, Refused
@@ -43,7 +43,7 @@ async def list_audit(call: Call[None, AuditQuery]) -> Listed:
         )
 
     listed = await page("audit", query, fetch, key=lambda each: str(each.id))
-    if call.key.queues or call.key.kinds:
+    if is_narrowed(call):
         listed.items = await _of_seen_jobs(call, listed.items)
     return listed
 

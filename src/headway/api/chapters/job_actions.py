@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, seen_history, seen_ids, visible_job
 from headway.api.call import Answer, Call
-from headway.api.chapters.jobs import seen_ids, shown, visible_job
+from headway.api.chapters.jobs import shown
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.wire.problems import Refused
-from headway.api.wire.replays import REPLAYED
+from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JobView, Json, JsonObject, Listed, job_view
-from headway.errors import Replayed
+from headway.errors import NotFound, Replayed
 from headway.model.job import Job
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
@@ -154,12 +155,15 @@ class SignalMade(msgspec.Struct):
 )
 async def signal_job(call: Call[SignalIn, None]) -> Answer:
     """Send a signal to a machine."""
-    job = await visible_job(call)
     body = call.body
-    signal = call.verbs.build_signal(job.id, body.name, body.payload or None, dedup_key=body.dedup_key)
-    signal = msgspec.structs.replace(signal, trace_id=call.trace)
     headers: dict[str, str] = {}
     try:
+        try:
+            job = await visible_job(call)
+        except NotFound as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        signal = call.verbs.build_signal(job.id, body.name, body.payload or None, dedup_key=body.dedup_key)
+        signal = msgspec.structs.replace(signal, trace_id=call.trace)
         (sent,) = await call.verbs.asignal_many([signal], request=call.request)
         made = SignalMade(sent.id, sent.created)
     except Replayed as again:
@@ -212,7 +216,7 @@ class HistoryList(msgspec.Struct):
 async def list_history(call: Call[None, None]) -> Listed:
     """List a machine's executions: step, outcome, state, signals and children of each."""
     job = await visible_job(call)
-    return Listed(list(await call.verbs.ahistory(job.id, raw=True)))
+    return Listed(list(await seen_history(call, await call.verbs.ahistory(job.id, raw=True))))
 
 
 class SignalList(msgspec.Struct):
@@ -237,7 +241,7 @@ async def list_children(call: Call[None, None]) -> Listed:
     """List the jobs that a machine spawned."""
     job = await visible_job(call)
     children = await call.verbs.achildren(job.id)
-    if call.key.queues or call.key.kinds:
+    if is_narrowed(call):
         seen = await seen_ids(call, (each.id for each in children))
         children = [each for each in children if each.id in seen]
     return Listed(list(children))

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import visible_job
 from headway.api.call import Call
-from headway.api.chapters.jobs import visible_job
 from headway.api.routes import READERS, Routes
 from headway.api.streams import EventStream, Listener
 from headway.model.job import Job

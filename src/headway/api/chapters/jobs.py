@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, may_see, seen_counts, seen_queues, visible_job
 from headway.api.call import Answer, Call
 from headway.api.routes import READERS, VIEWERS, Routes
 from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import AttemptView, JobView, Listed, attempt_view, job_view
 from headway.clock import from_micros
-from headway.errors import NotFound
 from headway.model.job import Job, Source
 from headway.model.listing import Order
 from headway.model.status import FINISHED, Status
@@ -135,16 +134,15 @@ async def summarize(call: Call[None, SummaryQuery]) -> Summary:
     """Count jobs by status, and with `by=queue` or `by=kind` for each of these."""
     counts: dict[Any, int] = {}
     by: dict[str, dict[str, int]] | None = None if call.query.by is None else {}
-    if by is None and not call.key.queues and not call.key.kinds:
+    if by is None and not is_narrowed(call):
         counts = await call.verbs.acounts()
     else:
-        for each in await call.verbs.acounts_by_kind():
-            if call.may_touch(queue=each.queue, kind=each.kind):
-                counts[each.status] = counts.get(each.status, 0) + each.count
-                if by is not None:
-                    of = by.setdefault(each.queue if call.query.by == "queue" else each.kind, {})
-                    of[each.status] = of.get(each.status, 0) + each.count
-    queues = [each for each in await call.verbs.aqueues() if not call.key.queues or each.name in call.key.queues]
+        for each in await seen_counts(call):
+            counts[each.status] = counts.get(each.status, 0) + each.count
+            if by is not None:
+                of = by.setdefault(each.queue if call.query.by == "queue" else each.kind, {})
+                of[each.status] = of.get(each.status, 0) + each.count
+    queues = await seen_queues(call)
     oldest = min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None)
     age = None if oldest is None else max(0.0, (from_micros(call.verbs.clock.now()) - oldest).total_seconds())
     return Summary(counts, counts.get("running", 0), oldest, age, by)
@@ -159,21 +157,6 @@ async def get_job(call: Call[None, None]) -> Answer:
 def shown(job: Job) -> Answer:
     """A job, with the ETag of what is shown."""
     return Answer(200, job_view(job), {"ETag": f'"{job.etag}"'})
-
-
-async def visible_job(call: Call[Any, Any]) -> Job:
-    """The job of the path, if the key may see it."""
-    job = await call.verbs.aget(call.params["id"], raw=True)
-    if not call.may_touch(queue=job.queue, kind=job.kind):
-        raise NotFound(f"there is no job {job.id} (or it is another tenant's, or it was pruned)")
-    return job
-
-
-async def seen_ids(call: Call[Any, Any], ids: Iterable[str]) -> set[str]:
-    """Those of these jobs that the key may see, where it is for some queues or kinds."""
-    store = call.app.store
-    jobs = await store.arun(store.ops.get(sorted(set(ids)), tenant_id=call.verbs.tenant_id))
-    return {job.id for job in jobs if call.may_touch(queue=job.queue, kind=job.kind)}
 
 
 class AttemptList(msgspec.Struct):
@@ -193,7 +176,7 @@ async def list_chain(call: Call[None, None]) -> Listed:
     """List a job with the jobs that it retries and that retry it, the first one first."""
     job = await visible_job(call)
     chain = await call.verbs.achain(job.id, raw=True)
-    return Listed([job_view(each) for each in chain if call.may_touch(queue=each.queue, kind=each.kind)])
+    return Listed([job_view(each) for each in chain if may_see(call, each)])
 
 
 class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import seen_kinds
 from headway.api.call import Call
 from headway.api.routes import VIEWERS, Routes
 from headway.api.wire.problems import Refused
@@ -33,11 +34,10 @@ class MachineList(msgspec.Struct):
 async def list_machines(call: Call[None, None]) -> Listed:
     """List the kinds of machines that live workers run."""
     versions: dict[str, set[int]] = {kind.name: set(kind.editions) for kind in _here(call)}
-    for worker in await call.app.aworkers():
-        for known in worker.kinds:
-            kind, _, version = known.partition("@")
-            if version.isdecimal():
-                versions.setdefault(kind, set()).add(int(version))
+    for known in seen_kinds(call, await call.app.aworkers()):
+        kind, _, version = known.partition("@")
+        if version.isdecimal():
+            versions.setdefault(kind, set()).add(int(version))
     seen = sorted(kind for kind in versions if not call.key.kinds or kind in call.key.kinds)
     return Listed([MachineShown(kind, sorted(versions[kind])) for kind in seen])
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, may_see
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn, built_jobs
 from headway.api.routes import OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
@@ -135,7 +136,7 @@ async def _train(call: Call[Any, Any], key: str) -> list[Train]:
 
 async def _check_cars(call: Call[Any, Any]) -> None:
     """Raises `Refused` where the train has cars that the key may not touch."""
-    if call.key.queues or call.key.kinds:
+    if is_narrowed(call):
         cars = await call.verbs.atrain(call.params["key"], limit=10_000)
         seen = [job for job in cars if _may_see(call, job)]
         if not seen:
@@ -223,7 +224,7 @@ async def retry_group(call: Call[None, None]) -> Answer:
 async def _visible_group(call: Call[Any, Any], *, whole: bool = False) -> Group:
     """The group of the path; for a key of some queues or kinds only if it has, or is only of, such jobs."""
     group = await call.verbs.aget_group(call.params["id"])
-    if call.key.queues or call.key.kinds:
+    if is_narrowed(call):
         jobs = await call.verbs.ajobs(group_id=group.id, limit=10_000)
         seen = [job for job in jobs if _may_see(call, job)]
         if not seen:
@@ -246,12 +247,12 @@ def _group_view(group: Group) -> GroupView:
 
 def _may_see(call: Call[Any, Any], job: Job | None) -> bool:
     if job is None:
-        return not (call.key.queues or call.key.kinds)
-    return call.may_touch(queue=job.queue, kind=job.kind)
+        return not is_narrowed(call)
+    return may_see(call, job)
 
 
 async def _jobs(call: Call[Any, Any], ids: list[str]) -> dict[str, Job]:
-    if not (call.key.queues or call.key.kinds):
+    if not is_narrowed(call):
         return {}
     store = call.app.store
     return {job.id: job for job in await store.arun(store.ops.get(ids, tenant_id=call.verbs.tenant_id))}

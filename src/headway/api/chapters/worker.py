@@ -115,7 +115,7 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
     async def register() -> None:
         await call.workers.register(
             worker_id,
-            call.key.id,
+            call.key,
             queues=queues,
             kinds=kinds_of(body.kinds),
             slots=body.limit,

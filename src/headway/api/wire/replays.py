@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from typing import Any, NoReturn
 
 from starlette.requests import Request as HttpRequest
 
@@ -12,9 +13,23 @@ from headway.app.verbs import Verbs
 from headway.model.access import ApiKey
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.request import Request
+from headway.store.ops import Op, Steps
 
 REPLAYED = {"Idempotent-Replayed": "true"}
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
+
+
+async def refuse_unless_replayed(verbs: Verbs, request: Request | None, error: Exception) -> NoReturn:
+    """Raises `Replayed` where this request was done before: what has changed since then, such as a kind that is not
+    active any more, does not change its answer. Else raises the error."""
+
+    def steps() -> Steps[list[Any]]:
+        yield from ()
+        raise error
+
+    if request is not None:
+        await verbs._store.arun(verbs._once(request, Op(steps, writes=True, refusable=True, atomic=True)))
+    raise error
 
 
 def request_with_key(request: HttpRequest, body: bytes, verbs: Verbs, key: ApiKey) -> Request | None:

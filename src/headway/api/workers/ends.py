@@ -145,7 +145,9 @@ async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
             call.check_options(child.kind, options)
         options["created_by"] = call.actor
         now, limit = app.clock.now(), app.payload_limit
-        children.append(app._definitions.build(child.kind, child.payload, options, now=now, limit=limit))
+        built = app._definitions.build(child.kind, child.payload, options, now=now, limit=limit)
+        call.check_touch(queue=built.queue, kind=built.kind)
+        children.append(built)
     return children
 
 

@@ -13,6 +13,7 @@ from headway.api.workers.caretaker import Caretaker
 from headway.api.workers.waiting import WaitingClaims
 from headway.app import Headway
 from headway.errors import HeadwayError
+from headway.model.access import ApiKey
 from headway.model.fleet import NewWorker, Worker
 
 _KNOWN_S = 60.0  # a worker id that was reaped, and then taken by another key, is noticed after this
@@ -70,12 +71,12 @@ class Gateway:
         return True
 
     async def register(
-        self, worker_id: str, key_id: str, *, queues: Sequence[str], kinds: Sequence[str], slots: int, **said: str
+        self, worker_id: str, key: ApiKey, *, queues: Sequence[str], kinds: Sequence[str], slots: int, **said: str
     ) -> None:
         """Register the worker, or note queues that are new to it; raises `Refused` if it belongs to another key."""
-        if not await self.check(worker_id, key_id):
-            await self._add(worker_id, key_id, queues, kinds, slots, said)
-            await self.check(worker_id, key_id)
+        if not await self.check(worker_id, key.id):
+            await self._add(worker_id, key, queues, kinds, slots, said)
+            await self.check(worker_id, key.id)
         _, known, _ = self._known[worker_id]
         if not known.issuperset(queues):
             if len(known.union(queues)) > _MOST_QUEUES:
@@ -88,9 +89,10 @@ class Gateway:
             await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=sorted(known), serves=served))
 
     async def _add(
-        self, worker_id: str, key_id: str, queues: Sequence[str], kinds: Sequence[str], slots: int, said: dict[str, str]
+        self, worker_id: str, key: ApiKey, queues: Sequence[str], kinds: Sequence[str], slots: int, said: dict[str, str]
     ) -> None:
         store = self._app.store
+        owner = {"key": key.id} if key.tenant_id is None else {"key": key.id, "tenant": key.tenant_id}
         worker = NewWorker(
             id=worker_id,
             hostname=said.get("hostname") or "unknown",
@@ -102,7 +104,7 @@ class Gateway:
             kinds=tuple(sorted(kinds)),
             concurrency=slots,
             lease_ms=self._app.settings.lease_ms,
-            metadata={"key": key_id},
+            metadata=owner,
         )
         await store.arun(store.ops.register(worker))
         await store.arun(store.ops.heartbeat(worker_id, running=0, busy=list(queues)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
 from headway.define.option_types import UsingOptions
 from headway.model.group import NewGroup
-from headway.model.job import Enqueued, NewJob
+from headway.model.job import Enqueued, Job, NewJob
 from headway.model.request import Request
 
 
@@ -31,34 +31,50 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     async def aenqueue_many(
-        self, jobs: Iterable[NewJob], *, conn: Any = None, request: Request | None = None
+        self,
+        jobs: Iterable[NewJob],
+        *,
+        conn: Any = None,
+        request: Request | None = None,
+        existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
-        before raises `Replayed`.
+        before raises `Replayed`. `existing` is called for each job that is returned in place of a new one, before the
+        transaction commits: what it raises undoes all.
         """
         await self.alearn(conn)
-        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request)
+        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing)
 
     async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
 
     async def _astore_jobs(
-        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+        self,
+        batch: list[NewJob],
+        group: NewGroup | None,
+        conn: Any,
+        request: Request | None = None,
+        existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = await self._aidentified(batch, group, conn)
         if self._tracing is None:
-            return await self._astore_identified(batch, group, conn, request)
+            return await self._astore_identified(batch, group, conn, request, existing)
         queues = {job.queue for job in batch}
         with self._tracing.sending("enqueue", queues.pop() if len(queues) == 1 else None, batch) as traced:
-            return await self._astore_identified(traced, group, conn, request)
+            return await self._astore_identified(traced, group, conn, request, existing)
 
     async def _astore_identified(
-        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None
+        self,
+        batch: list[NewJob],
+        group: NewGroup | None,
+        conn: Any,
+        request: Request | None,
+        existing: Callable[[Job], None] | None,
     ) -> list[Enqueued]:
-        op = self._once(request, self._enqueue(batch, group))
+        op = self._once(request, self._checking(existing, self._enqueue(batch, group)))
         done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._poke(batch, conn)
         return done

@@ -29,7 +29,7 @@ select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.olde
        q.retention
   from per_queue p
   full join headway.queue_settings($1) q using (name)
-  full join (select l.queue as name, l.workers, l.kinds from headway.listening() l) w using (name)
+  full join (select l.queue as name, l.workers, l.kinds from headway.listening($1) l) w using (name)
  order by name
 """
 

@@ -123,17 +123,20 @@ as $$
     cross join (select p_tenant is null and headway.trusted() as whole) w
 $$;
 
--- The queues that live workers claim from: how many workers, and the kinds they know.
-create function headway.listening() returns table (queue text, workers integer, kinds text[])
+-- The queues that live workers claim from: how many workers, and the kinds they know. With a tenant without the workers
+-- over HTTP of others, whose queues and kinds are their own business.
+create function headway.listening(p_tenant uuid default null) returns table (queue text, workers integer, kinds text[])
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
   select q.name,
          count(distinct w.id)::integer,
          array_agg(distinct k.name) filter (where k.name is not null)
-    from headway.workers w
+    from (select headway.acting_tenant(p_tenant)::text as id) t
+    cross join headway.workers w
     cross join lateral jsonb_object_keys(w.queues) as q (name)
     left join lateral unnest(w.kinds) as k (name) on true
    where w.lease_expires_at > headway.now()
+     and (t.id is null or coalesce(w.metadata ->> 'tenant', t.id) = t.id)
    group by q.name
 $$;

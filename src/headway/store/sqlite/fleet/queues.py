@@ -49,7 +49,7 @@ class QueueVerbs(Verbs):
             now = self._clock.now()
             settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
             kinds: dict[str, list[tuple[str, ...]]] = {}
-            for queue, known in (yield Statement(_SQL["workers"], (now,))):
+            for queue, known in (yield Statement(_SQL["workers"], (now, tenant_id))):
                 kinds.setdefault(queue, []).append(show_json(known))
             counts: dict[str, dict[Status, int]] = {}
             limited: dict[str, int] = {}

@@ -69,7 +69,8 @@ group by queue, status;
 select served.key, workers.kinds
 from workers
 join json_each(workers.queues) as served
-where workers.lease_expires_at > ?1;
+where workers.lease_expires_at > ?1
+  and (?2 is null or coalesce(json_extract(workers.metadata, '$.tenant'), ?2) = ?2);
 
 -- name: pause
 insert into queues (name, paused_at, paused_by)

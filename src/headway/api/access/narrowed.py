@@ -1,0 +1,120 @@
+"""Keys for some queues or kinds: what of a tenant they see. Every handler asks here, so that each list, read and write
+is narrowed by the same rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headway.api.wire.problems import Refused
+from headway.errors import NotFound
+from headway.model.event import Event
+from headway.model.fleet import Queue, Worker
+from headway.model.job import Counted, Job
+from headway.model.machine import StepExecution
+
+if TYPE_CHECKING:
+    from headway.api.call import Call
+
+_UNFINISHED = ("queued", "scheduled", "held", "running", "waiting")
+
+
+def is_narrowed(call: Call[Any, Any]) -> bool:
+    """Whether the key is for some queues or kinds only."""
+    return bool(call.key.queues or call.key.kinds)
+
+
+def may_see(call: Call[Any, Any], job: Job) -> bool:
+    return call.may_touch(queue=job.queue, kind=job.kind)
+
+
+async def visible_job(call: Call[Any, Any]) -> Job:
+    """The job of the path, if the key may see it."""
+    job = await call.verbs.aget(call.params["id"], raw=True)
+    if not may_see(call, job):
+        raise NotFound(f"there is no job {job.id} (or it is another tenant's, or it was pruned)")
+    return job
+
+
+async def seen_ids(call: Call[Any, Any], ids: Iterable[str]) -> set[str]:
+    """Those of these jobs that the key may see."""
+    store = call.app.store
+    wanted = sorted(set(ids))
+    jobs = await store.arun(store.ops.get(wanted, tenant_id=call.verbs.tenant_id)) if wanted else []
+    return {job.id for job in jobs if may_see(call, job)}
+
+
+def refuse_hidden(call: Call[Any, Any], job: Job) -> None:
+    """Raises `Refused`, without naming it, for a job that has a key of the request and that the caller may not see."""
+    if not may_see(call, job):
+        raise hidden_job()
+
+
+def hidden_job() -> Refused:
+    return Refused(
+        409,
+        "a unique or idempotency key of this request belongs to a job that this API key is not for",
+        fix="choose another key, or use an API key that names the other job's queue and kind",
+    )
+
+
+async def seen_events(call: Call[Any, Any], events: Sequence[Event]) -> list[Event]:
+    """A narrowed key sees the events that it emitted, and those that say how its jobs ended."""
+    if not is_narrowed(call):
+        return list(events)
+    jobs = await seen_ids(call, (each.job_id for each in events if each.job_id is not None))
+    own = str(call.actor)
+    return [each for each in events if (each.created_by == own if each.job_id is None else each.job_id in jobs)]
+
+
+async def seen_history(call: Call[Any, Any], history: Sequence[StepExecution]) -> list[StepExecution]:
+    """A machine's history with the children that the key may see."""
+    if not is_narrowed(call):
+        return list(history)
+    seen = await seen_ids(call, (child for each in history for child in each.children))
+    return [
+        msgspec.structs.replace(each, children=tuple(child for child in each.children if child in seen))
+        for each in history
+    ]
+
+
+async def seen_queues(call: Call[Any, Any]) -> list[Queue]:
+    """The queues of the key; for some kinds, with what these have in them."""
+    queues = [each for each in await call.verbs.aqueues() if not call.key.queues or each.name in call.key.queues]
+    if not call.key.kinds:
+        return queues
+    counted = await seen_counts(call)
+    return [await _of_kinds(call, each, [one for one in counted if one.queue == each.name]) for each in queues]
+
+
+async def seen_counts(call: Call[Any, Any]) -> list[Counted]:
+    return [each for each in await call.verbs.acounts_by_kind() if call.may_touch(queue=each.queue, kind=each.kind)]
+
+
+async def _of_kinds(call: Call[Any, Any], queue: Queue, counted: Sequence[Counted]) -> Queue:
+    counts: dict[Any, int] = {}
+    for each in counted:
+        if each.status in _UNFINISHED:
+            counts[each.status] = counts.get(each.status, 0) + each.count
+    oldest = None
+    if counts.get("queued"):
+        found = await call.verbs.ajobs(
+            queue=queue.name, kind=call.key.kinds, status="queued", order="oldest", limit=1, raw=True
+        )
+        oldest = found[0].queued_at if found else None
+    kinds = tuple(each for each in queue.kinds if each.partition("@")[0] in call.key.kinds)
+    return msgspec.structs.replace(queue, counts=counts, oldest_queued_at=oldest, kinds=kinds, limited=0)
+
+
+def seen_kinds(call: Call[Any, Any], workers: Iterable[Worker]) -> set[str]:
+    """The kinds, machines' with their versions, that workers say they know: not those of other tenants' workers."""
+    tenant_id = call.verbs.tenant_id
+    known = {
+        kind
+        for worker in workers
+        if tenant_id is None or worker.metadata.get("tenant") in (None, tenant_id)
+        for kind in worker.kinds
+    }
+    return {kind for kind in known if not call.key.kinds or kind.partition("@")[0] in call.key.kinds}

@@ -1,0 +1,109 @@
+"""Keys for some queues or kinds see and touch what is theirs: in lists, counts, histories, conflicts and spawns. What
+another tenant's workers over HTTP are called is not shown either."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from headway import Headway
+from headway.testing import drain
+
+
+@pytest.fixture
+def mailer(app: Headway, client: Any) -> Any:
+    """An operator of acme for the kind welcome alone."""
+    return client(app.tenant("acme").create_api_key("mailer", "operator", kinds=["welcome"]).text)
+
+
+def test_events_are_its_own_or_of_its_jobs(app: Headway, client: Any, keys: dict[str, str], mailer: Any) -> None:
+    acme = app.tenant("acme")
+    for name in ("succeeded", "canceled"):
+        acme.create_trigger(f"on-{name}", f"headway.job.{name}", kind="order", payload={"n": 1})
+    acme.cancel(acme.enqueue("report").id)
+    acme.cancel(acme.enqueue("welcome", {"user_id": 1}).id)
+    others = acme.emit("salary", {"of": "somebody"})
+    own = mailer.post("/events", json={"name": "hello"}).json()["id"]
+    seen = {each["id"]: each for each in mailer.get("/events").json()["items"]}
+    assert own in seen
+    assert others not in seen
+    assert {each["payload"]["kind"] for each in seen.values() if each["job_id"]} == {"welcome"}
+    assert len(client(keys["viewer"]).get("/events").json()["items"]) == 4
+    for method, path in (("GET", f"/events/{others}"), ("POST", f"/events/{others}/retry")):
+        assert mailer(method, path).status_code == 404
+    assert mailer.get(f"/events/{own}").status_code == 200
+    drain(app)
+
+
+def test_counts_are_of_its_kinds(app: Headway, mailer: Any) -> None:
+    acme = app.tenant("acme")
+    acme.enqueue("report", queue="mail")
+    mine = acme.enqueue("welcome", {"user_id": 1})
+    acme.enqueue("welcome", {"user_id": 2})
+    summary = mailer.get("/jobs/summary?by=queue").json()
+    assert (summary["counts"], summary["by"]) == ({"queued": 2}, {"mail": {"queued": 2}})
+    queued_at = mailer.get(f"/jobs/{mine.id}").json()["queued_at"]
+    assert summary["oldest_queued_at"] == queued_at
+    queue = mailer.get("/queues/mail").json()
+    assert (queue["counts"], queue["oldest_queued_at"]) == ({"queued": 2}, queued_at)
+    assert {each["name"]: each["counts"] for each in mailer.get("/queues").json()["items"]}["mail"] == {"queued": 2}
+
+
+def test_a_taken_key_names_no_job_of_another_queue(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    mailer = client(acme.create_api_key("mailer", "producer", queues=["mail"]).text)
+    secret = acme.enqueue("welcome", {"user_id": 9}, queue="vip", unique_key="k", idempotency_key="i").id
+    new = {"kind": "welcome", "payload": {"user_id": 1}}
+    for options in ({"unique_key": "k"}, {"unique_key": "k", "on_conflict": "raise"}, {"idempotency_key": "i"}):
+        said = mailer.post("/jobs", json=new | options)
+        assert (said.status_code, secret in said.text, "vip" in said.text) == (409, False, False), options
+        batch = mailer.post("/jobs/batch", json={"jobs": [new, new | options, new]})
+        assert (batch.status_code, secret in batch.text) == (409, False), options
+    assert acme.counts() == {"queued": 1}, "nothing of a refused batch is stored"
+    own = mailer.post("/jobs", json=new | {"unique_key": "mine"}).json()
+    again = mailer.post("/jobs", json=new | {"unique_key": "mine"})
+    assert (again.status_code, again.json()["id"], again.json()["created"]) == (200, own["id"], False)
+    taken = mailer.post("/jobs", json=new | {"unique_key": "mine", "on_conflict": "raise"})
+    assert (taken.status_code, own["id"] in taken.text) == (409, True)
+    assert client(keys["producer"]).post("/jobs", json=new | {"unique_key": "k"}).json()["id"] == secret
+
+
+def test_a_worker_spawns_what_its_key_is_for(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    narrow = client(acme.create_api_key("w", "worker", queues=["default"], kinds=["report", "order"]).text)
+    job_id, worker = acme.enqueue("report").id, str(uuid4())
+    narrow.post("/worker/jobs/claim", json={"worker_id": worker})
+    body: dict[str, Any] = {"worker_id": worker, "fence": 1}
+    for child in ({"kind": "welcome", "payload": {"user_id": 1}}, {"kind": "order", "queue": "mail"}):
+        said = narrow.post(f"/worker/jobs/{job_id}/complete", json=body | {"outcome": {"spawn": [child]}})
+        assert said.status_code == 403, child
+    assert acme.get(job_id).status == "running"
+    child = {"kind": "order", "payload": {"n": 1}}
+    assert (
+        narrow.post(f"/worker/jobs/{job_id}/complete", json=body | {"outcome": {"spawn": [child]}}).status_code == 200
+    )
+    for kinds, count in ((["report"], 0), (["report", "order"], 1)):
+        viewer = client(acme.create_api_key("v", "viewer", kinds=kinds).text)
+        (step,) = viewer.get(f"/jobs/{job_id}/history").json()["items"]
+        assert len(step["children"]) == count
+
+
+def test_workers_of_another_tenant_are_not_shown(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    other = client(app.tenant("other").create_api_key("w", "worker").text)
+    claim = {"worker_id": str(uuid4()), "queues": ["payroll"], "kinds": ["bonus@3"], "wait": 0.001}
+    assert other.post("/worker/jobs/claim", json=claim).status_code == 200
+    shared = client(app.create_api_key("all", "worker").text)
+    claim = {"worker_id": str(uuid4()), "queues": ["shared"], "kinds": ["parcel@1"], "wait": 0.001}
+    assert shared.post("/worker/jobs/claim", json=claim).status_code == 200
+    theirs = client(app.tenant("other").create_api_key("v", "viewer").text)
+    for ask, queues, kinds in (
+        (client(keys["viewer"]), {"shared"}, {"parcel"}),
+        (theirs, {"shared", "payroll"}, {"parcel", "bonus"}),
+        (client(keys["superadmin"]), {"shared", "payroll"}, {"parcel", "bonus"}),
+    ):
+        names = {each["name"] for each in ask.get("/queues").json()["items"]}
+        assert names & {"shared", "payroll"} == queues
+        assert {each["kind"] for each in ask.get("/machines").json()["items"]} == kinds
+        assert ask.get("/queues/payroll").status_code == (200 if "payroll" in queues else 404)
