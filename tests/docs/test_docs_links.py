@@ -44,3 +44,9 @@ def test_a_page_begins_with_one_title(page: Path) -> None:
     prose = docs_pages.prose_of(page)
     assert prose.startswith("# ")
     assert len(re.findall(r"^# ", prose, re.MULTILINE)) == 1
+
+
+def test_every_test_that_the_security_page_names_exists() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", (docs_pages.ROOT / "SECURITY.md").read_text("utf-8"))
+    assert len(named) > 10
+    assert [name for name in named if not (docs_pages.ROOT / name).is_file()] == []
