@@ -340,6 +340,15 @@ def test_what_is_older_than_its_retention_is_pruned(harness: WorkerHarness, monk
     assert harness.get(bad).status == "dead"
 
 
+def test_a_worker_that_ends_before_its_first_round_prunes_too(harness: WorkerHarness) -> None:
+    @harness.job
+    async def works() -> None: ...
+
+    (job_id,) = harness.enqueue(works.build())
+    harness.drain(settings={"retention_ms": {"succeeded": 0}})
+    assert harness.store.run(harness.store.ops.get([job_id], tenant_id=None)) == []
+
+
 def test_a_transaction_that_holds_one_running_job_holds_up_no_other(harness: WorkerHarness) -> None:
     """As after `begin; select headway.cancel(…)`. On SQLite, where a writer holds all, it reads."""
     started, finish = asyncio.Event(), asyncio.Event()
