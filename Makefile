@@ -19,10 +19,17 @@ PYTEST := $(BIN)/python -m pytest $(if $(filter-out 1,$(JOBS)),--numprocesses $(
 # the many processes that tests start need not compile the same modules again
 export PYTHONDONTWRITEBYTECODE :=
 
+# A real browser, for the tests of the dashboard: Debian's, where it is missing and the user may install it. Where there
+# is none they do not run, which make check does not accept.
+.venv/browser: .venv/ready
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 \
+		|| echo "there is no Chromium, and it cannot be installed here: the tests in a browser do not run"
+	touch $@
+
 # What failed beside the others runs once more, alone. What fails again has failed; what passes then depends on how busy
 # the machine is, which is a fault too: it is named, to be looked for.
-test: .venv/ready
-	$(PYTEST) || { [ $$? -eq 1 ] && echo "once more, alone: whatever passes now depends on how busy the machine is" \
+test: .venv/ready .venv/browser
+	$(PYTEST) $(BROWSER) || { [ $$? -eq 1 ] && echo "once more, alone: whatever passes now depends on how busy the machine is" \
 		&& $(BIN)/python -m pytest --verbose --last-failed --last-failed-no-failures none; }
 
 # everything at full size: a million rows, every time zone, hundreds of kills, random walks by a new seed, which is
@@ -35,7 +42,7 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(MAKE) test
+	$(MAKE) test BROWSER=--need-browser
 
 format: .venv/ready
 	$(BIN)/python tools/async_twins.py

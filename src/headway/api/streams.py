@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -194,6 +194,14 @@ def _without_log(seen: Watched) -> Watched:
     return msgspec.structs.replace(seen, log_tail=None, log_end=None)
 
 
+class Sent(Protocol):
+    """What a stream sends."""
+
+    dropped: bool  # its reader is too far behind
+
+    async def next(self) -> bytes: ...
+
+
 class EventStream(Response):
     """Sends what a listener hears until the client goes away, falls behind, loses its key, or the server ends."""
 
@@ -201,7 +209,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        listener: Listener,
+        listener: Sent,
         *,
         leave: Callable[[], None],
         allowed: Callable[[], Awaitable[Any]],

@@ -98,8 +98,9 @@ def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
 
 def _api(app: Headway, settings: ServerSettings) -> Any:
     from headway.api import Api
+    from headway.dashboard import Site
 
-    return Api(app, settings)
+    return Api(app, settings, site=Site)
 
 
 def _check_reach(cli: Invocation, app: Headway, host: str) -> None:

@@ -1,0 +1,292 @@
+"""What a person can do with a button: the route that it asks, what it says beforehand, and how to do it elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from headway.api.routes import PREFIX
+from headway.dashboard.visit import Visit
+
+Entry = Literal["text", "json", "choice"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """Something that the person fills in."""
+
+    name: str
+    label: str
+    entry: Entry = "text"
+    hint: str = ""
+    required: bool = False
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One button."""
+
+    name: str
+    label: str
+    method: str
+    path: str
+    says: str  # what will happen; {id} and the like are filled in
+    done: str
+    cli: str
+    python: str
+    fields: tuple[Field, ...] = ()
+    danger: bool = False
+    undo: str | None = None  # the action that takes it back
+
+    def allowed(self, visit: Visit) -> bool:
+        return visit.may(self.method, self.path)
+
+    def body(self, form: Mapping[str, str]) -> Any:
+        """What the API is sent; a field that was left empty is not."""
+        given: dict[str, Any] = {}
+        for field in self.fields:
+            text = form.get(field.name, "").strip()
+            if text:
+                given[field.name] = msgspec.Raw(text.encode()) if field.entry == "json" else text
+        return given if self.fields else None
+
+    def copied(self, visit: Visit, params: Mapping[str, str], origin: str) -> dict[str, str]:
+        """The same from a shell and from Python."""
+        path = self.path
+        for name, value in params.items():
+            path = path.replace(f"{{{name}}}", value)
+        tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
+        data = " -H 'Content-Type: application/json' -d '{}'" if self.fields else ""
+        shown = {name: shlex.quote(value) for name, value in params.items()}
+        quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in params.items()}
+        return {
+            "CLI": f"headway {self.cli.format(**shown)}",
+            "curl": f'curl -X {self.method} -H "Authorization: Bearer $HEADWAY_KEY"{tenant}{data} '
+            + shlex.quote(f"{origin}{PREFIX}{path}"),
+            "Python": self.python.format(**quoted),
+        }
+
+
+_REASON = Field("reason", "Reason", hint="It is kept in the audit.")
+
+ACTIONS: dict[str, Action] = {
+    each.name: each
+    for each in (
+        Action(
+            "cancel-job",
+            "Cancel",
+            "POST",
+            "/jobs/{id}/cancel",
+            "The job will not run. If it is running now, it is asked to stop, and ends canceled when it does.",
+            "The job is canceled, or was asked to stop.",
+            "jobs cancel {id}",
+            "app.cancel({id})",
+            (_REASON,),
+            danger=True,
+            undo="retry-job",
+        ),
+        Action(
+            "retry-job",
+            "Retry",
+            "POST",
+            "/jobs/{id}/retry",
+            "The job runs again from its beginning, with all of its attempts; a machine goes on from its last step.",
+            "The job is queued again.",
+            "jobs retry {id}",
+            "app.retry({id})",
+        ),
+        Action(
+            "run-job",
+            "Run now",
+            "POST",
+            "/jobs/{id}/run",
+            "The job is due now rather than at its time. It starts when a worker has room.",
+            "The job is due now.",
+            "jobs change {id} --scheduled-for now",
+            "app.change({id}, scheduled_for=None)",
+        ),
+        Action(
+            "signal-job",
+            "Send a signal",
+            "POST",
+            "/jobs/{id}/signal",
+            "The machine gets this signal in its inbox. If it waits for a signal of this name, it wakes up.",
+            "The signal was sent.",
+            "machines signal {id} NAME",
+            "app.signal({id}, name, payload)",
+            (Field("name", "Name", required=True), Field("payload", "Payload", "json", "JSON", value="{}")),
+        ),
+        Action(
+            "delete-job",
+            "Delete",
+            "DELETE",
+            "/jobs/{id}",
+            "The job and its attempts are deleted for good.",
+            "The job is deleted.",
+            "jobs delete {id}",
+            "app.delete({id})",
+            danger=True,
+        ),
+        Action(
+            "pause-queue",
+            "Pause",
+            "POST",
+            "/queues/{name}/pause",
+            "No job of queue {name} starts until it is resumed. Running jobs go on.",
+            "Queue {name} is paused.",
+            "queues pause {name}",
+            "app.pause({name})",
+            undo="resume-queue",
+        ),
+        Action(
+            "resume-queue",
+            "Resume",
+            "POST",
+            "/queues/{name}/resume",
+            "Jobs of queue {name} start again.",
+            "Queue {name} goes on.",
+            "queues resume {name}",
+            "app.resume({name})",
+            undo="pause-queue",
+        ),
+        Action(
+            "hold-train",
+            "Hold",
+            "POST",
+            "/trains/{key}/hold",
+            "No further car of train {key} starts until it is resumed. The running one goes on.",
+            "Train {key} is on hold.",
+            "trains hold {key}",
+            "app.hold_train({key})",
+            (_REASON,),
+            undo="resume-train",
+        ),
+        Action(
+            "resume-train",
+            "Resume",
+            "POST",
+            "/trains/{key}/resume",
+            "The hold ends, and the next car of train {key} may start.",
+            "Train {key} goes on.",
+            "trains resume {key}",
+            "app.resume_train({key})",
+            undo="hold-train",
+        ),
+        Action(
+            "skip-car",
+            "Skip",
+            "POST",
+            "/trains/{key}/skip",
+            "This car is taken out of train {key}, which goes on with the next one. The job ends canceled.",
+            "The car was skipped.",
+            "trains skip JOB",
+            "app.skip(job_id)",
+            (Field("job_id", "Job", required=True),),
+            danger=True,
+        ),
+        Action(
+            "clear-train",
+            "Clear",
+            "POST",
+            "/trains/{key}/clear",
+            "All cars of train {key} but the running one are canceled, and a hold ends.",
+            "Train {key} is cleared.",
+            "trains clear {key}",
+            "app.clear_train({key})",
+            danger=True,
+        ),
+        Action(
+            "pause-trigger",
+            "Pause",
+            "POST",
+            "/jobs/triggers/{id}/pause",
+            "It does not fire until it is resumed.",
+            "It is paused.",
+            "schedules pause {id}",
+            "app.pause_schedule({id})",
+            undo="resume-trigger",
+        ),
+        Action(
+            "resume-trigger",
+            "Resume",
+            "POST",
+            "/jobs/triggers/{id}/resume",
+            "It fires again from its next time or event on.",
+            "It fires again.",
+            "schedules resume {id}",
+            "app.resume_schedule({id})",
+            undo="pause-trigger",
+        ),
+        Action(
+            "run-trigger",
+            "Run now",
+            "POST",
+            "/jobs/triggers/{id}/run",
+            "The schedule fires once now, beside its times.",
+            "It was fired.",
+            "schedules run {id}",
+            "app.run_schedule({id})",
+        ),
+        Action(
+            "retry-event",
+            "Try again",
+            "POST",
+            "/events/{id}/retry",
+            "The event is handled again, by the triggers that failed.",
+            "The event is handled again.",
+            "events retry {id}",
+            "app.retry_event({id})",
+        ),
+        Action(
+            "dead-worker",
+            "Declare dead",
+            "POST",
+            "/workers/{id}/dead",
+            "Its jobs go to other workers at once. Do this only if its process is gone: else its jobs run twice.",
+            "The worker is declared dead.",
+            "workers dead {id}",
+            "app.declare_dead({id})",
+            danger=True,
+        ),
+        Action(
+            "suspend-tenant",
+            "Suspend",
+            "POST",
+            "/admin/tenants/{id}/suspend",
+            "No job of tenant {id} starts, and its writes are refused, until it is resumed. Running jobs go on.",
+            "Tenant {id} is suspended.",
+            "tenants suspend {id}",
+            "app.suspend_tenant({id})",
+            danger=True,
+            undo="resume-tenant",
+        ),
+        Action(
+            "resume-tenant",
+            "Resume",
+            "POST",
+            "/admin/tenants/{id}/resume",
+            "Jobs of tenant {id} start again.",
+            "Tenant {id} works again.",
+            "tenants resume {id}",
+            "app.resume_tenant({id})",
+            undo="suspend-tenant",
+        ),
+        Action(
+            "revoke-key",
+            "Revoke",
+            "DELETE",
+            "/keys/{id}",
+            "Requests with this key are refused within five seconds, for ever. Sessions that began with it end.",
+            "The key is revoked.",
+            "keys revoke {id}",
+            "app.revoke_api_key({id})",
+            danger=True,
+        ),
+    )
+}

@@ -1,0 +1,73 @@
+"""A machine's steps and transitions, with the path that a job took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from headway.define.machine_graph import Graph
+
+_STEP_WIDTH, _STEP_HEIGHT, _GAP = 132, 34, 46
+_MARGIN = 8
+
+
+def machine_graph(graph: Graph, *, now: str | None = None, taken: Sequence[str] = ()) -> Markup:
+    """Steps from left to right in the order of the source; edges that skip or go back bend around them."""
+    names = [*graph.steps, *sorted({each.to for each in graph.edges if each.to} - set(graph.steps))]
+    place = {name: index for index, name in enumerate(names)}
+    edges = [(each.step, each.to) for each in graph.edges if each.to is not None and each.step in place]
+    reach = max((abs(place[to] - place[step]) for step, to in edges), default=1)
+    bend = 14 + 12 * min(reach, 6)
+    middle = _MARGIN + bend + _STEP_HEIGHT / 2
+    width = len(names) * (_STEP_WIDTH + _GAP) - _GAP + 2 * _MARGIN
+    height = 2 * (_MARGIN + bend) + _STEP_HEIGHT
+    walked = set(zip(taken, [*taken[1:], now or ""], strict=False))
+    parts = [
+        Markup(
+            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+            'orient="auto"><path d="M0 0l8 4-8 4z"/></marker></defs>'
+        )
+    ]
+    for step, to in edges:
+        path = _edge(place[step], place[to], middle)
+        shape = "taken" if (step, to) in walked else ""
+        parts.append(
+            Markup('<path class="{}" d="{}" marker-end="url(#arrow)"><title>{}</title></path>').format(
+                shape, path, f"{step} to {to}"
+            )
+        )
+    for name, index in place.items():
+        shape = "now" if name == now else "done" if name in taken else ""
+        kind = "step" if name in graph.steps else "end"
+        left = _left(index)
+        parts.append(
+            Markup(
+                '<rect class="{} {}" x="{}" y="{}" width="{}" height="{}" rx="6"/>'
+                '<text class="name" x="{}" y="{}" text-anchor="middle">{}</text>'
+            ).format(
+                *(kind, shape, left, middle - _STEP_HEIGHT / 2, _STEP_WIDTH, _STEP_HEIGHT),
+                *(left + _STEP_WIDTH / 2, middle + 4, name if len(name) < 19 else f"{name[:17]}…"),
+            )
+        )
+    label = f"The steps of {graph.kind}" + (f"; it is at {now}" if now else "")
+    return Markup('<svg class="graph" viewBox="0 0 {} {}" width="{}" role="img" aria-label="{}">{}</svg>').format(
+        width, height, width, label, Markup("").join(parts)
+    )
+
+
+def _left(index: int) -> int:
+    return _MARGIN + index * (_STEP_WIDTH + _GAP)
+
+
+def _edge(start: int, end: int, middle: float) -> str:
+    if end == start + 1:
+        return f"M{_left(start) + _STEP_WIDTH} {middle}H{_left(end) - 2}"
+    half = _STEP_HEIGHT / 2
+    lift = 12 + 10 * min(abs(end - start), 6)
+    side = -1 if end > start else 1  # onwards above, back below
+    x1, x2 = _left(start) + _STEP_WIDTH / 2, _left(end) + _STEP_WIDTH / 2
+    if start == end:
+        x1, x2 = x1 - 18, x2 + 18
+    y, peak = middle + side * half, middle + side * (half + lift)
+    return f"M{x1} {y}C{x1} {peak} {x2} {peak} {x2} {y + side * 2}"

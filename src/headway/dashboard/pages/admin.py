@@ -1,0 +1,54 @@
+"""Administration: tenants, definitions, keys, limits, the audit, the doctor."""
+
+from __future__ import annotations
+
+from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.table import Page, Pages, Redirect
+from headway.dashboard.visit import Visit
+
+pages = Pages()
+
+
+@pages.get("/tenants")
+async def list_tenants(visit: Visit) -> Page:
+    tenants = await visit.ask("GET", "/admin/tenants", query={"cursor": visit.query.get("cursor")})
+    return Page("tenants.html", {"tenants": tenants, "actions": ACTIONS})
+
+
+@pages.get("/tenant")
+async def choose_tenant(visit: Visit) -> Redirect:
+    """The field in the sidebar: a super admin names the tenant to look at."""
+    chosen = visit.query.get("tenant", "").strip()
+    if not chosen:
+        return Redirect(f"{visit.root}/")
+    return Redirect(visit.of_tenant(chosen))
+
+
+@pages.get("/definitions")
+async def list_definitions(visit: Visit) -> Page:
+    definitions = await visit.ask("GET", "/definitions", query={"cursor": visit.query.get("cursor"), "limit": 200})
+    return Page("definitions.html", {"definitions": definitions})
+
+
+@pages.get("/keys")
+async def list_keys(visit: Visit) -> Page:
+    keys = await visit.ask("GET", "/keys", query={"cursor": visit.query.get("cursor")})
+    return Page("keys.html", {"keys": keys, "actions": ACTIONS})
+
+
+@pages.get("/limits")
+async def list_limits(visit: Visit) -> Page:
+    limits = await visit.ask("GET", "/limits", query={"cursor": visit.query.get("cursor")})
+    reservations = (await visit.ask("GET", "/reservations")).items
+    return Page("limits.html", {"limits": limits, "reservations": reservations})
+
+
+@pages.get("/audit")
+async def list_audit(visit: Visit) -> Page:
+    asked = {name: visit.query.get(name) or None for name in ("actor", "action", "cursor")}
+    return Page("audit.html", {"audit": await visit.ask("GET", "/audit", query=asked), "chosen": asked})
+
+
+@pages.get("/doctor")
+async def examine(visit: Visit) -> Page:
+    return Page("doctor.html", {"examined": await visit.ask("GET", "/doctor")})

@@ -1,0 +1,81 @@
+"""Jobs: the cards, the filters, the table."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from headway.api.routes import PREFIX
+from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.table import Page, Pages
+from headway.dashboard.visit import Visit
+from headway.model.job import Source
+from headway.model.listing import Order
+from headway.model.status import STATUSES, UNFINISHED, Status
+
+pages = Pages()
+
+_FILTERS = ("status", "kind", "queue", "tag", "source")
+_SINGLE = ("train", "group", "correlation_id", "unique_key", "created_after", "created_before", "q")
+
+
+@dataclass(frozen=True)
+class Card:
+    status: Status
+    count: int
+    on: bool
+
+
+@pages.get("/jobs")
+async def list_jobs(visit: Visit) -> Page:
+    query = asked(visit)
+    summary = await visit.ask("GET", "/jobs/summary")
+    jobs = await visit.ask("GET", "/jobs", query=query | {"cursor": visit.query.get("cursor")})
+    queues = await visit.ask("GET", "/queues")
+    values = {
+        "jobs": jobs,
+        "cards": [Card(each, summary.counts.get(each, 0), each in query["status"]) for each in STATUSES],
+        "statuses": STATUSES,
+        "unfinished": UNFINISHED,
+        "sources": get_args(Source),
+        "orders": get_args(Order),
+        "queues": [each.name for each in queues.items],
+        "kinds": sorted({kind for each in queues.items for kind in each.kinds} | {job["kind"] for job in jobs.items}),
+        "chosen": query,
+        "filtered": _in_words(query),
+        "filter_json": json.dumps({name: value for name, value in query.items() if value and name != "order"}),
+        "actions": ACTIONS,
+        "copied": _copied(visit, query),
+    }
+    return Page("jobs.html", values)
+
+
+def asked(visit: Visit) -> dict[str, Any]:
+    """The filters of the page's address; a text of several words is several values."""
+    found: dict[str, Any] = {
+        name: [word for text in visit.query.getlist(name) for word in text.split()] for name in _FILTERS
+    }
+    found |= {name: visit.query.get(name) or None for name in _SINGLE}
+    return found | {"order": visit.query.get("order") or "newest"}
+
+
+def _in_words(query: dict[str, Any]) -> str:
+    parts = [f"{name} {' or '.join(query[name])}" for name in _FILTERS if query[name]]
+    parts += [f"{name.replace('_', ' ')} {query[name]}" for name in _SINGLE if query[name]]
+    return ", ".join(parts)
+
+
+def _copied(visit: Visit, query: dict[str, Any]) -> dict[str, str]:
+    pairs = [(name, each) for name in _FILTERS for each in query[name]]
+    pairs += [(name, query[name]) for name in _SINGLE if query[name]]
+    flags = " ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in pairs if name != "q")
+    python = ", ".join(f"{name}={value!r}" for name, value in pairs if name != "q")
+    address = f"{visit.origin}{PREFIX}/jobs" + (f"?{urlencode(pairs)}" if pairs else "")
+    return {
+        "CLI": f"headway jobs list {flags}".strip(),
+        "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY" {shlex.quote(address)}',
+        "Python": f"app.jobs({python})",
+    }

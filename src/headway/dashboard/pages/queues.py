@@ -1,0 +1,21 @@
+"""Queues: how much waits, who serves them, what comes next."""
+
+from __future__ import annotations
+
+from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.table import Page, Pages
+from headway.dashboard.visit import Visit
+
+pages = Pages()
+
+
+@pages.get("/queues")
+async def list_queues(visit: Visit) -> Page:
+    return Page("queues.html", {"queues": (await visit.ask("GET", "/queues")).items, "actions": ACTIONS})
+
+
+@pages.get("/queues/{name}")
+async def show_queue(visit: Visit, name: str) -> Page:
+    queue = await visit.ask("GET", "/queues/{name}", name=name)
+    jobs = await visit.ask("GET", "/queues/{name}/jobs", name=name, query={"cursor": visit.query.get("cursor")})
+    return Page("queue.html", {"queue": queue, "jobs": jobs, "actions": ACTIONS})

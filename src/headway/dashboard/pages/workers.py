@@ -1,0 +1,23 @@
+"""Workers: who is there, what they serve, and who went silent."""
+
+from __future__ import annotations
+
+from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.table import Page, Pages
+from headway.dashboard.visit import Visit
+
+pages = Pages()
+
+
+@pages.get("/workers")
+async def list_workers(visit: Visit) -> Page:
+    workers = (await visit.ask("GET", "/workers")).items
+    workers = sorted(workers, key=lambda each: (each.lease_expires_at > visit.now, each.hostname, each.started_at))
+    values = {
+        "workers": workers,
+        "slots": sum(each.concurrency for each in workers),
+        "running": sum(each.running for each in workers),
+        "versions": sorted({each.version for each in workers}),
+        "actions": ACTIONS,
+    }
+    return Page("workers.html", values)

@@ -1,0 +1,101 @@
+"""One request of a person: who it is, what they may, and the answers that the API gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from headway.api import Api
+from headway.api.call import Answer
+from headway.clock import from_micros
+from headway.model.access import ApiKey
+
+Query = Mapping[str, Any]
+
+
+class Visit:
+    """A page's view of the API. Whatever it asks is asked with the visitor's key."""
+
+    def __init__(self, api: Api, request: Request, key: ApiKey, *, root: str, tenant: str | None, path: str) -> None:
+        self._api = api
+        self._request = request
+        self.key = key
+        self.root = root  # what stands before every path: the mount point
+        self.tenant = tenant  # the one that a super admin looks at; None: all, or the key's own
+        self.path = path  # below the root and the tenant
+        self.query = request.query_params
+        self.now: datetime = from_micros(api.app.clock.now())
+
+    @property
+    def is_superadmin(self) -> bool:
+        return self.key.role == "superadmin"
+
+    @property
+    def base(self) -> str:
+        return self.root if self.tenant is None else f"{self.root}/t/{quote(self.tenant, safe='')}"
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = {},  # noqa: B006 - read only
+        body: Any = None,
+        params: Mapping[str, str] = {},
+        **named: str,
+    ) -> Any:
+        """What the API answers to this; `path` is the route's own: "/jobs/{id}"."""
+        answer = await self._api.ask(
+            self._request,
+            self.key,
+            method,
+            path,
+            params={**params, **named},
+            query=[pair for name, value in query.items() for pair in _pairs(name, value)],
+            body=body,
+            tenant=self.tenant,
+        )
+        return answer.body if isinstance(answer, Answer) else answer
+
+    def may(self, method: str, path: str) -> bool:
+        """Whether the visitor's role may ask this."""
+        return self.key.role in self._api.route(method, path).roles
+
+    def url(self, path: str, query: Query = {}, **more: Any) -> str:  # noqa: B006 - read only
+        """A link to a page of this dashboard, in the tenant that is looked at."""
+        pairs = [pair for name, value in {**query, **more}.items() for pair in _pairs(name, value)]
+        return f"{self.base}{path}" + (f"?{urlencode(pairs)}" if pairs else "")
+
+    def of_tenant(self, tenant: str) -> str:
+        """The overview of one tenant, for a super admin."""
+        return f"{self.root}/t/{quote(tenant, safe='')}/"
+
+    @property
+    def origin(self) -> str:
+        """Where this server is, for commands that are shown."""
+        return f"{self._request.url.scheme}://{self._request.headers.get('host', '')}{self.root}"
+
+    def back(self, url: str | None) -> str:
+        """Where a form leads: to a page of this dashboard, whatever it says."""
+        inside = url is not None and (url == self.base or url.startswith((f"{self.base}/", f"{self.base}?")))
+        if url is None or not inside or url.startswith("//") or "\\" in url or any(each < " " for each in url):
+            return self.url("/")
+        return url
+
+    def here(self, **changed: Any) -> str:
+        """This page with other values in its query; None takes one away."""
+        kept = {name: self.query.getlist(name) for name in self.query}
+        kept.pop("cursor", None)
+        return self.url(self.path, kept | changed)
+
+
+def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
+    if value is None or value == "":
+        return []
+    if isinstance(value, (list, tuple)):
+        return [(name, str(each)) for each in value if each != ""]
+    return [(name, str(value))]

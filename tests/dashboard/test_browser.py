@@ -1,0 +1,125 @@
+"""The dashboard in a real Chromium: the policy holds, axe finds nothing, it is live, and it reads without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.dashboard.conftest import Dashboard
+from tests.dashboard.test_pages import PAGES
+
+
+@contextmanager
+def tab(chromium: Any, dashboard: Dashboard, role: str = "admin", **options: Any) -> Iterator[Any]:
+    """A tab of somebody who has logged in; fails for whatever the browser complains of."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900}, **options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith(dashboard.url) else None)
+    page.goto(f"{dashboard.url}/login")
+    page.fill("#key", dashboard.keys[role])
+    page.click("button.main")
+    page.wait_for_url(f"{dashboard.url}/")
+    yield page
+    context.close()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)  # what axe finds does not depend on the store
+def test_every_page_is_quiet_and_readable_by_all(chromium: Any, dashboard: Dashboard) -> None:
+    axe, wrong = Axe(), []
+    for scheme, rules in {"light": None, "dark": {"runOnly": ["color-contrast"]}}.items():
+        with tab(chromium, dashboard, "superadmin", color_scheme=scheme) as page:
+            for path in PAGES:
+                page.goto(f"{dashboard.url}/t/acme{path.format(**dashboard.jobs)}")
+                wrong += [f"{scheme} {path}: {each}" for each in _violations(axe.run(page, options=rules))]
+                wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+                assert not wide, f"{path} is wider than the window"
+    assert not wrong, "\n".join(wrong)
+
+
+def _violations(found: Any) -> list[str]:
+    return [
+        f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"
+        for each in found.response["violations"]
+        for node in each["nodes"]
+    ]
+
+
+def test_pages_fit_a_phone_and_read_without_scripts(chromium: Any, dashboard: Dashboard) -> None:
+    options = {"java_script_enabled": False, "viewport": {"width": 390, "height": 800}}
+    context = chromium.new_context(**options)
+    page = context.new_page()
+    page.goto(f"{dashboard.url}/login")
+    page.fill("#key", dashboard.keys["admin"])
+    page.click("button.main")
+    page.goto(f"{dashboard.url}/jobs/{dashboard.jobs['dead']}")
+    assert "550 no such user" in page.inner_text("main")
+    page.click("text=Retry >> nth=0")
+    assert "runs again" in page.inner_text("main")
+    page.click("button:has-text('Retry')")
+    assert "queued again" in page.inner_text("main")
+    for path in ("/", "/jobs", "/queues", "/trains/orders%2F7"):
+        page.goto(dashboard.url + path)
+        box = page.locator("main").bounding_box()
+        assert box is not None
+        assert box["width"] <= 390, path
+    context.close()
+
+
+def test_the_list_is_live_and_announces_what_is_new(chromium: Any, dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    with tab(chromium, dashboard) as page:
+        page.goto(f"{dashboard.url}/jobs")
+        before = page.locator("tr[data-key]").count()
+        made = acme.enqueue("send_email", {"to": "new@example.com"})
+        page.wait_for_selector("text=1 new")
+        assert page.locator("tr[data-key]").count() == before  # what one reads is not pushed away
+        page.click("text=1 new")
+        page.wait_for_selector(f'tr[data-key="{made.id}"]')
+        acme.cancel(dashboard.jobs["queued"])
+        page.wait_for_selector(f'tr[data-key="{dashboard.jobs["queued"]}"] [data-status="canceled"]')
+
+
+def test_an_action_is_asked_in_a_dialog(chromium: Any, dashboard: Dashboard) -> None:
+    job_id = dashboard.jobs["scheduled"]
+    with tab(chromium, dashboard) as page:
+        page.goto(f"{dashboard.url}/jobs/{job_id}")
+        page.click("text=Cancel >> nth=0")
+        page.wait_for_selector("dialog[open]")
+        assert "The job will not run" in page.inner_text("dialog[open]")
+        page.click("dialog[open] >> text=Not now")
+        assert dashboard.app.get(job_id).status == "scheduled"
+        page.click("text=Cancel >> nth=0")
+        page.click("dialog[open] button.main")
+        page.wait_for_selector(".said")
+    assert dashboard.app.get(job_id).status == "canceled"
+
+
+def test_the_keyboard_reaches_everything(chromium: Any, dashboard: Dashboard) -> None:
+    with tab(chromium, dashboard) as page:
+        page.goto(f"{dashboard.url}/jobs")
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.id") == "search"
+        page.keyboard.press("Escape")
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.keyboard.press("k")
+        chosen = page.locator('tr[aria-selected="true"]')
+        assert chosen.count() == 1
+        first = page.locator("tr[data-key] >> nth=0").get_attribute("data-key")
+        assert chosen.get_attribute("data-key") == first
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{dashboard.url}/jobs/{first}")
+        page.keyboard.press("?")
+        assert page.locator("#help").is_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("g")
+        page.keyboard.press("q")
+        page.wait_for_url(f"{dashboard.url}/queues")

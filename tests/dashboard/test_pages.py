@@ -1,0 +1,226 @@
+"""Every page, by every role, on both stores: what it shows is what the API would, and nothing of strangers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import httpx2 as httpx
+import pytest
+
+from headway import Headway
+from headway.api import chapters
+from headway.cli.root import main as root
+from headway.dashboard.action_table import ACTIONS, Action
+from headway.dashboard.asset_files import Assets
+from tests.dashboard.conftest import HOSTILE, Dashboard
+
+VIEWERS = {"viewer", "operator", "admin", "superadmin"}
+PAGES = {
+    "/": VIEWERS,
+    "/jobs": VIEWERS,
+    "/jobs?status=dead&order=oldest": VIEWERS,
+    "/jobs/{dead}": {*VIEWERS, "producer"},
+    "/jobs/{queued}": {*VIEWERS, "producer"},
+    "/jobs/{waiting}": {*VIEWERS, "producer"},
+    "/jobs/new": {*VIEWERS, "producer", "worker"},
+    "/jobs/new?kind=send_email": {*VIEWERS, "producer", "worker"},
+    "/machines": VIEWERS,
+    "/trains": VIEWERS,
+    "/trains?blocked=1": VIEWERS,
+    "/trains/orders%2F7": VIEWERS,
+    "/queues": VIEWERS,
+    "/queues/mail": VIEWERS,
+    "/triggers": VIEWERS,
+    "/triggers?type=event": VIEWERS,
+    "/events": VIEWERS,
+    "/templates": VIEWERS,
+    "/audit": VIEWERS,
+    "/definitions": {*VIEWERS, "producer", "worker"},
+    "/keys": {"admin", "superadmin"},
+    "/limits": {"superadmin"},
+    "/workers": {"superadmin"},
+    "/tenants": {"superadmin"},
+    "/doctor": {"superadmin"},
+    "/_components": {"superadmin"},
+}
+
+
+OF_ALL_TENANTS = ("/doctor", "/tenants", "/workers", "/keys", "/audit")  # what a super admin sees is everybody's
+
+
+def test_who_sees_which_page(dashboard: Dashboard) -> None:
+    for role in ("viewer", "producer", "operator", "admin", "worker", "superadmin"):
+        with dashboard.visitor(role) as visitor:
+            base = "/t/acme" if role == "superadmin" else ""
+            for page, roles in PAGES.items():
+                answer = visitor.get(base + page.format(**dashboard.jobs))
+                expected = 200 if role in roles else 404 if page == "/_components" else 403
+                assert answer.status_code == expected, (role, page, answer.text)
+                check_policy(answer)
+                assert HOSTILE not in answer.text, (role, page)
+                assert "<script>alert" not in answer.text, (role, page)
+                assert "\u202e" not in answer.text, (role, page)
+                assert "\x1b" not in answer.text, (role, page)
+                assert "secret-of-globex" not in answer.text, (role, page)
+                if page not in OF_ALL_TENANTS:
+                    assert "globex" not in answer.text, (role, page)
+
+
+def check_policy(answer: httpx.Response) -> None:
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert " style=" not in answer.text
+    assert not re.search(r"<script(?![^>]* src=)", answer.text)
+    assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", answer.text))
+
+
+def test_nobody_sees_anything_without_a_key(dashboard: Dashboard) -> None:
+    with httpx.Client(base_url=dashboard.url) as stranger:
+        for page in PAGES:
+            answer = stranger.get(page.format(**dashboard.jobs))
+            assert answer.status_code == 303
+            assert answer.headers["location"].startswith("/login?next=%2F")
+        assert stranger.get("/login").status_code == 200
+        assert stranger.post("/do/cancel-job", data={"id": dashboard.jobs["queued"]}).status_code == 401
+        assert stranger.get("/live").status_code == 303
+
+
+def test_strangers_find_nothing_of_others(dashboard: Dashboard) -> None:
+    with dashboard.visitor("stranger") as stranger:
+        for each in dashboard.jobs.values():
+            assert stranger.get(f"/jobs/{each}").status_code == 404
+            assert stranger.post("/do/cancel-job", data={"id": each}).status_code == 404
+        assert stranger.get("/t/acme/jobs").status_code == 404
+        assert stranger.get("/trains/orders%2F7").status_code == 404
+        assert dashboard.jobs["dead"] not in stranger.get("/jobs").text
+    assert dashboard.app.get(dashboard.jobs["queued"]).status == "queued"
+
+
+def test_a_login_goes_nowhere_else(dashboard: Dashboard) -> None:
+    with httpx.Client(base_url=dashboard.url, headers={"Sec-Fetch-Site": "same-origin"}) as visitor:
+        wrong = visitor.post("/login", data={"key": "hw_live_nonsense"})
+        assert wrong.status_code == 401
+        assert "set-cookie" not in wrong.headers
+        for asked, there in {
+            "/jobs?status=dead": "/jobs?status=dead",
+            "//evil.example": "/",
+            "/\\evil.example": "/",
+            "https://evil.example": "/",
+            "/\tevil": "/",
+        }.items():
+            answer = visitor.post("/login", params={"next": asked}, data={"key": dashboard.keys["viewer"]})
+            assert answer.headers["location"] == there
+            assert "HttpOnly" in answer.headers["set-cookie"]
+            assert "SameSite=Lax" in answer.headers["set-cookie"]
+        visitor.cookies.set("headway", "fixed-by-somebody")
+        fresh = visitor.post("/login", data={"key": dashboard.keys["viewer"]})
+        assert "fixed-by-somebody" not in fresh.headers["set-cookie"]
+
+
+def test_forms_of_other_sites_are_refused(dashboard: Dashboard) -> None:
+    with dashboard.visitor("operator") as visitor:
+        forged = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
+        for path in ("/do/cancel-job", "/bulk", "/jobs/new", "/logout"):
+            answer = visitor.post(path, data={"id": dashboard.jobs["queued"]}, headers=forged)
+            assert answer.status_code == 403, path
+        assert visitor.post("/login", data={"key": dashboard.keys["viewer"]}, headers=forged).status_code == 403
+    assert dashboard.app.get(dashboard.jobs["queued"]).status == "queued"
+
+
+def test_a_viewer_cannot_press_an_operators_button(dashboard: Dashboard) -> None:
+    with dashboard.visitor("viewer") as viewer:
+        assert "/do/cancel-job" not in viewer.get(f"/jobs/{dashboard.jobs['queued']}").text
+        assert viewer.post("/do/cancel-job", data={"id": dashboard.jobs["queued"]}).status_code == 403
+        form = {"action": "cancel", "of": "filter", "filter": "{}"}
+        assert viewer.post("/bulk", data=form).status_code == 403
+    assert dashboard.app.get(dashboard.jobs["queued"]).status == "queued"
+
+
+def test_a_button_does_what_it_says_and_tells_the_audit_who(dashboard: Dashboard) -> None:
+    job_id = dashboard.jobs["queued"]
+    with dashboard.visitor("operator") as operator:
+        question = operator.get("/do/cancel-job", params={"id": job_id, "back": f"/jobs/{job_id}"})
+        assert "The job will not run" in question.text
+        assert f"headway jobs cancel {job_id}" in question.text
+        answer = operator.post("/do/cancel-job", data={"id": job_id, "back": f"/jobs/{job_id}", "reason": "a test"})
+        assert answer.headers["location"] == f"/jobs/{job_id}"
+        assert "canceled, or was asked" in operator.get(f"/jobs/{job_id}").text
+        assert "canceled, or was asked" not in operator.get(f"/jobs/{job_id}").text  # it says so once
+        outside = operator.post("/do/retry-job", data={"id": job_id, "back": "https://evil.example/"})
+        assert outside.headers["location"] == "/"
+    entries = dashboard.app.audit(job_id)
+    assert [each.action for each in entries] == ["cancel", "retry"]
+    assert all(each.actor and each.actor.startswith("key:") and each.request_id for each in entries)
+
+
+def test_many_jobs_are_counted_before_anything_happens(dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    acme.enqueue_many(acme.build_job("send_email", {"to": "many@example.com"}, tags=("many",)) for _ in range(150))
+    with dashboard.visitor("operator") as operator:
+        form = {"action": "cancel", "of": "filter", "filter": '{"tag": ["many"]}', "back": "/jobs?tag=many"}
+        question = operator.post("/bulk", data=form)
+        assert "Cancel 150 jobs?" in question.text
+        assert acme.counts()["queued"] == 151
+        token = re.search(r'name="token" value="([^"]+)"', question.text)
+        assert token is not None
+        do = {"action": "cancel", "token": token[1], "count": "150", "back": "/jobs?tag=many"}
+        assert operator.post("/bulk/do", data=do).status_code == 422
+        assert acme.counts()["queued"] == 151
+        done = operator.post("/bulk/do", data=do | {"typed": "150"})
+        assert done.headers["location"] == "/jobs?tag=many"
+        assert "150 jobs canceled" in operator.get("/jobs?tag=many").text
+        assert acme.counts()["queued"] == 1
+        some = [dashboard.jobs["queued"], dashboard.jobs["succeeded"]]
+        chosen = operator.post("/bulk", data={"action": "cancel", "of": "selected", "id": some, "back": "/jobs"})
+        assert "Cancel 2 jobs?" in chosen.text
+        operator.post("/bulk/do", data={"action": "cancel", "count": "2", "id": some, "back": "/jobs"})
+        assert "1 job canceled, or asked to stop; 1 had changed" in operator.get("/jobs").text
+
+
+def test_a_form_is_made_of_the_definition(dashboard: Dashboard) -> None:
+    with dashboard.visitor("operator") as operator:
+        form = operator.get("/jobs/new?kind=send_email")
+        assert 'name="p.to"' in form.text
+        assert 'name="p.number"' in form.text
+        made = operator.post("/jobs/new", data={"kind": "send_email", "p.to": HOSTILE, "p.number": "7"})
+        assert made.status_code == 303, made.text
+        job = dashboard.app.get(made.headers["location"].removeprefix("/jobs/"))
+        assert job.payload == {"to": HOSTILE, "number": 7}
+        wrong = operator.post("/jobs/new", data={"kind": "send_email", "p.to": "x", "p.number": "seven"})
+        assert wrong.status_code == 422
+        assert "number is not a number" in wrong.text
+        assert 'value="seven"' in wrong.text
+        again = operator.get(f"/jobs/new?like={job.id}")
+        assert 'value="7"' in again.text
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+def test_every_button_is_a_route_and_a_command(action: Action) -> None:
+    assert (action.method, action.path) in {(route.method, route.path) for route in chapters.ROUTES}
+    assert action.undo is None or action.undo in ACTIONS
+    words = [word for word in shlex.split(action.cli.replace("{", "").replace("}", "")) if word.islower()]
+    found: click.Command = root
+    for word in words:
+        if not isinstance(found, click.Group):
+            break
+        command = found.get_command(click.Context(found), word)
+        assert command is not None, f"headway {action.cli}: there is no {word!r}"
+        found = command
+    assert not isinstance(found, click.Group)
+    assert hasattr(Headway, action.python.split(".")[1].split("(")[0])
+
+
+def test_files_are_few_named_by_content_and_kept(dashboard: Dashboard) -> None:
+    assert Assets().size < 100_000
+    with httpx.Client(base_url=dashboard.url) as anybody:
+        names = set(re.findall(r'/assets/([^"]+)', anybody.get("/login").text))
+        assert names
+        for name in names:
+            answer = anybody.get(f"/assets/{name}")
+            assert answer.status_code == 200
+            assert "immutable" in answer.headers["cache-control"]
+        assert anybody.get("/assets/../site.py").status_code in (303, 404)
+        assert anybody.get("/assets/tokens.css").status_code == 404
