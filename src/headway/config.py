@@ -42,6 +42,7 @@ NAMES = (
     "log_format",
     "log_fields",
     "otel",
+    "metrics",
 )
 SECTIONS = ("commands", "secrets", "server", "oidc")
 """Sections of the file; each part reads its own."""
@@ -59,6 +60,7 @@ SERVER_NAMES = (
     "tenant_rate",
     "session_idle",
     "session_max",
+    "metrics",
 )
 """The settings of the section [server]; HEADWAY_SERVER_PORT is its port."""
 OIDC_NAMES = (

@@ -142,7 +142,8 @@ def configure(
         foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared],
         processors=[ProcessorFormatter.remove_processors_meta, *last],
     )
-    handler.setFormatter(_OurLines(formatter, structlog.contextvars.get_contextvars) if as_json else formatter)
+    own = _OurLines(formatter, structlog.contextvars.get_contextvars, FIELDS[fields])
+    handler.setFormatter(own if as_json else formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -164,9 +165,12 @@ class _OurLines(logging.Formatter):
     """Lines of our own as JSON, as structlog would write them, at a tenth of its cost: a busy server writes one for
     each request. Everything else goes to structlog."""
 
-    def __init__(self, others: logging.Formatter, bound: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, others: logging.Formatter, bound: Callable[[], Mapping[str, Any]], names: Mapping[str, str]
+    ) -> None:
         super().__init__()
         self._others = others
+        self._names = names
         self._bound = bound  # fields that the program has bound, for all lines to show
 
     def format(self, record: logging.LogRecord) -> str:
@@ -176,7 +180,7 @@ class _OurLines(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
         ours = {"logger": record.name, "level": record.levelname.lower(), "timestamp": f"{at[:-6]}Z"}
         try:
-            return dumps({"event": fields["event"], **fields, **ours})
+            return dumps(_rename({"event": fields["event"], **fields, **ours}, self._names))
         except (TypeError, ValueError):  # a value that JSON has no form for
             return self._others.format(record)
 
@@ -193,13 +197,14 @@ def _processor(change: Callable[[EventDict], EventDict]) -> Processor:
 def _renamed(names: Mapping[str, str]) -> Processor:
     """Gives fields other names, except where the line has a field of that name already."""
 
-    def rename(event: EventDict) -> EventDict:
-        for name, new in names.items():
-            if name in event and new not in event:
-                event[new] = event.pop(name)
-        return event
+    return _processor(lambda event: _rename(event, names))
 
-    return _processor(rename)
+
+def _rename(event: EventDict, names: Mapping[str, str]) -> EventDict:
+    for name, new in names.items():
+        if name in event and new not in event:
+            event[new] = event.pop(name)
+    return event
 
 
 def known() -> Known:

@@ -26,7 +26,7 @@ class Client:
 
     def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {**self._headers, **options.pop("headers", {})}
-        path = path if path.startswith(("/healthz", "/readyz")) else f"/api/v1{path}"
+        path = path if path.startswith(("/healthz", "/readyz", "/metrics")) else f"/api/v1{path}"
         if path.endswith("/stream") or "event-stream" in headers.get("Accept", ""):
             return self._loop.run_until_complete(self._begin(path, headers))
         return self._loop.run_until_complete(self._ask(method, path, headers, options))

@@ -40,7 +40,7 @@ def asked(site: Any, *requests: tuple[str, str], key: str = "") -> list[httpx.Re
 
 
 def test_each_path_answers_its_methods_and_names_them_to_others(app: Headway) -> None:
-    of_path: dict[str, set[str]] = {"/healthz": {"GET"}, "/readyz": {"GET"}}
+    of_path: dict[str, set[str]] = {"/healthz": {"GET"}, "/readyz": {"GET"}, "/metrics": {"GET"}}
     for path in ("/openapi.json", "/docs"):
         of_path[f"/api/v1{path}"] = {"GET"}
     for route in ROUTES:

@@ -24,8 +24,10 @@ def ask(url: str, key: str, **headers: str) -> tuple[int, Any]:
 
 def test_it_serves_until_it_is_told_to_stop(cli: Any, start: Any, app: Headway, url: str) -> None:
     key = cli("--url", url, "keys", "create", "root", "--role", "superadmin").stdout.strip()
-    server = start("--url", url, "--log-format", "json", "serve", "--port", "0")
+    server = start("--url", url, "--log-format", "json", "serve", "--port", "0", "--metrics", "0")
     lines = (json.loads(line) for line in server.stderr)
+    metrics = next(line["url"] for line in lines if line["event"] == "serving metrics")
+    assert b"headway_up 1.0" in urllib.request.urlopen(metrics, timeout=180).read()
     where = next(line["url"] for line in lines if line["event"] == "serving")
     assert ask(f"{where}/api/v1/queues", key, **{"X-Forwarded-For": "203.0.113.9"})[1]["items"] == []
     logged = next(line for line in lines if line["event"] == "request")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -37,10 +38,14 @@ def read_until(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
 
 def test_it_says_once_what_it_works_on_and_ends_when_idle(start: Start, app: Headway, folder: Path) -> None:
     done = app.enqueue("welcome", {"user_id": 7}, queue="mail")
-    process = start("--log-format", "json", "worker", "shopapp:app", "--until-idle", "--json")
+    options = ("--until-idle", "--json", "--metrics", "127.0.0.1:0", "--log-fields", "jobforge")
+    process = start("--log-format", "json", "worker", "shopapp:app", *options)
     out, err = process.communicate(timeout=180)
     assert process.returncode == 0, err
-    first = json.loads(err.splitlines()[0])
+    metrics, first, *rest = map(json.loads, err.splitlines())
+    assert re.fullmatch(r"http://127.0.0.1:[1-9]\d+/metrics", metrics["url"])
+    (ended,) = (line for line in rest if line["message"] == "job succeeded")
+    assert (ended["job_type"], ended["attempt_no"], ended["trace_id"]) == ("welcome", 1, done.id.replace("-", ""))
     assert first["database"] == str(folder / "headway.db")
     assert first["queues"] == "default=20, mail=20"
     assert first["kinds"] == "forever, welcome"

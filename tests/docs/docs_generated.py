@@ -15,6 +15,7 @@ from tests.docs.docs_pages import ROOT
 
 SQL_PAGE = ROOT / "docs" / "reference" / "sql.md"
 HTTP_PAGE = ROOT / "docs" / "reference" / "http.md"
+METRICS_PAGE = ROOT / "docs" / "reference" / "metrics.md"
 CLI_PAGE = ROOT / "docs" / "reference" / "cli.md"
 _BEGIN, _END = "<!-- generated -->", "<!-- /generated -->"
 _WIDTH = 100
@@ -79,6 +80,25 @@ def with_http_reference(page: str) -> str:
     return f"{before}{_BEGIN}\n\n{http_reference()}\n\n{_END}{after}"
 
 
+def with_metrics(page: str) -> str:
+    """The page with the metrics as they are now."""
+    from headway.telemetry.metrics import METRICS
+
+    parts = []
+    for source, heading in (("process", "Of the process"), ("database", "Of the database")):
+        rows = [
+            f"| `{each.name}` | {each.type} | {', '.join(f'`{label}`' for label in each.labels) or '–'} | {each.help} |"
+            for each in METRICS
+            if each.source == source
+        ]
+        table = "\n".join(["| metric | type | labels | what it is |", "|---|---|---|---|", *rows])
+        parts.append(f"## {heading}\n\n{table}")
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    listed = "\n\n".join(parts)
+    return f"{before}{_BEGIN}\n\n{listed}\n\n{_END}{after}"
+
+
 def signature(name: str, arguments: str, result: str) -> str:
     """A PostgreSQL function for people, from what pg_get_function_arguments and pg_get_function_result give."""
     text = arguments.replace("timestamp with time zone", "timestamptz")
@@ -114,6 +134,7 @@ def main() -> None:
     from headway.testing import servers
 
     CLI_PAGE.write_text(with_cli_help(CLI_PAGE.read_text("utf-8")), "utf-8")
+    METRICS_PAGE.write_text(with_metrics(METRICS_PAGE.read_text("utf-8")), "utf-8")
     HTTP_PAGE.write_text(with_http_reference(HTTP_PAGE.read_text("utf-8")), "utf-8")
     with servers.server() as server:
         databases = servers.Databases(server)

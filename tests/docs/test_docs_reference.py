@@ -291,6 +291,11 @@ def test_the_command_line_page_is_what_the_program_prints() -> None:
     assert page == again, f"run: python -m {docs_generated.__name__}"
 
 
+def test_every_metric_is_documented() -> None:
+    page = docs_generated.METRICS_PAGE.read_text("utf-8")
+    assert page == docs_generated.with_metrics(page), f"run: python -m {docs_generated.__name__}"
+
+
 def test_the_reference_has_every_endpoint() -> None:
     page = docs_generated.HTTP_PAGE.read_text("utf-8")
     assert page == docs_generated.with_http_reference(page), f"run: python -m {docs_generated.__name__}"

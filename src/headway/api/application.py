@@ -22,7 +22,7 @@ from headway.api.access.tenants import Tenants, check_role
 from headway.api.call import Answer, Call
 from headway.api.document import reference
 from headway.api.document.openapi import document
-from headway.api.routes import PREFIX, Route
+from headway.api.routes import PREFIX, SUPERADMINS, Route
 from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
 from headway.api.serving.settings import ServerSettings, server_settings
@@ -43,6 +43,7 @@ _log = get_logger("headway.api")
 _READ_S = 10.0  # a read that takes longer is 503
 _READY_S = 1.0
 _USES_EVERY_S = 60.0
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PROBES = ("/healthz", "/readyz")  # what asks them knows only an address; they tell nothing
 
 _ROUTES = {(route.method, route.path): route for route in chapters.ROUTES}
@@ -84,6 +85,7 @@ class Api:
         self._router = Router()
         self._router.add("GET", "/healthz", self._healthz)
         self._router.add("GET", "/readyz", self._readyz)
+        self._router.add("GET", "/metrics", self._metrics)
         self._router.add("GET", f"{PREFIX}/openapi.json", self._for_callers(self._openapi))
         self._router.add("GET", f"{PREFIX}/docs", self._for_callers(self._docs))
         for route in chapters.ROUTES:
@@ -138,7 +140,7 @@ class Api:
         path = path.removeprefix(self.settings.prefix)
         if path not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
             return self._problem(_unknown_host(request), exchange.request_id)
-        if self._site is not None and not path.startswith(("/api/", *_PROBES)):
+        if self._site is not None and not path.startswith(("/api/", "/metrics", *_PROBES)):
             return await self._site(request, request.scope["path"].removeprefix(request.scope["root_path"]))
         endpoint, request.scope["path_params"], methods = self._router.find(request.method, path)
         if endpoint is None and methods:
@@ -281,6 +283,16 @@ class Api:
 
     async def _healthz(self, _: Request) -> Response:
         return _response({"status": "up"})
+
+    async def _metrics(self, request: Request) -> Response:
+        """For Prometheus, with the key of a super admin: it tells of every tenant."""
+        exchange = Exchange.of(request)
+        try:
+            async with self._watch.request():
+                check_role(await self.caller(request), SUPERADMINS)
+            return Response(await asyncio.to_thread(self.app.metrics), 200, media_type=_METRICS_TYPE)
+        except Exception as error:
+            return self._problem(error, exchange.request_id)
 
     async def _readyz(self, request: Request) -> Response:
         try:

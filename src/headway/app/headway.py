@@ -38,7 +38,9 @@ from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Wo
 from headway.worker.wake import Hints, folder_of
 
 if TYPE_CHECKING:
+    from headway.app.exporter import Exporter
     from headway.telemetry.tracing import Tracing
+    from headway.worker.metrics import WorkerMetrics
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +84,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         self._enqueue_middleware = []
         self._startup: list[Callable[[], Any]] = []
         self._shutdown: list[Callable[[], Any]] = []
+        self._worker_metrics: WorkerMetrics | None = None  # None: nobody wants to know
         self._registry.bind(self)
 
     # define
@@ -220,6 +223,18 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
 
         return lifespan
 
+    def metrics(self) -> bytes:
+        """The numbers of the database, and of workers in this process, in Prometheus's text format. The database is
+        asked at most every five seconds; if it does not answer, `headway_up` is 0."""
+        return self._exporter.render()
+
+    def serve_metrics(self, address: str = "127.0.0.1:9100") -> str:
+        """Answer Prometheus at this address, in a thread, for as long as the process lives; call it before `run`, so
+        that the worker counts. Returns the URL. Raises `ConfigError`."""
+        from headway.app.exporter import listen
+
+        return listen(self._exporter, address)
+
     def configure(self, url: str | None = None, **settings: Unpack[SettingOptions]) -> None:
         """Change what the constructor was given, before the app is used: the command line's flags win over the code.
 
@@ -309,6 +324,25 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         return Tracing()
 
     @cached_property
+    def _exporter(self) -> Exporter:
+        from headway.app.exporter import Exporter
+        from headway.worker.metrics import WorkerMetrics
+
+        self._worker_metrics = WorkerMetrics()
+        return Exporter(self, self._worker_metrics)
+
+    @cached_property
+    def _is_observed(self) -> bool:
+        """Whether OpenTelemetry collects this app's metrics, which is so from the first use on."""
+        if self.settings.otel:
+            exporter = self._exporter
+            from headway.app.otel_metrics import observe
+
+            assert self._worker_metrics is not None
+            observe(exporter, self._worker_metrics)
+        return self.settings.otel
+
+    @cached_property
     def _vault(self) -> secrets.Vault:
         """The secrets that this app's workers pass to jobs."""
         return secrets.Vault(secrets.read(self._config.get("secrets", {}), str(path())))
@@ -365,6 +399,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         )
 
     def _work_options(self) -> dict[str, Any]:
+        _ = self._is_observed
         return {
             "settings": self.settings,
             "hooks": self._hooks,
@@ -377,6 +412,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
             "declare": self._declaration,
             "vault": self._vault,
             "tracing": self._tracing,
+            "metrics": self._worker_metrics,
             "version": __version__,
         }
 

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from headway.config import Settings
 from headway.define.machine import MachineKind
@@ -29,6 +29,9 @@ from headway.worker.returned_claims import ReturnedClaims
 from headway.worker.run import Runner
 from headway.worker.served_queues import ServedQueues
 from headway.worker.settle import Settler
+
+if TYPE_CHECKING:
+    from headway.worker.metrics import WorkerMetrics
 
 _NO_SLOTS_S = 1.0  # nothing to poll for: the first free slot brings the next round forward
 _MANY_QUEUES = 8  # when so many are due together, one statement asks which have work, instead of a claim for each
@@ -66,6 +69,7 @@ class Fetcher:
         *,
         promote: Callable[[], Awaitable[int]],
         on_idle: Callable[[], None] | None,
+        metrics: WorkerMetrics | None = None,
     ) -> None:
         self._database = database
         self._ops = database.ops
@@ -78,6 +82,7 @@ class Fetcher:
         self._settings = settings
         self._promote = promote
         self._on_idle = on_idle
+        self._metrics = metrics
         self._queues: dict[str, PolledQueue] = {}
         self.serve()
         self._backlog_limit = max(1_000, 2 * slots.total)
@@ -255,7 +260,10 @@ class Fetcher:
         limit = self._ask(queue)
         try:
             queue.woken = False
+            began = time.monotonic()
             claims = await self._database.run(self._ops.claim(worker_id, queue.name, limit))
+            if self._metrics is not None:
+                self._metrics.claimed(queue.name, len(claims), time.monotonic() - began)
             await self._claimed(queue, limit, claims, worker_id)
         except LeaseLost:
             await self._lease.renew(worker_id, "the database does not know this worker any more")

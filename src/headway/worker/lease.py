@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterable
 
 from headway.config import Settings
@@ -45,6 +46,7 @@ class Lease:
         self._renewing = asyncio.Lock()
         self.worker_id = ""
         self.fleet: dict[str, int] = {}
+        self.renewed_at = time.monotonic()
         self._timeout_s = (
             beat_timeout_ms(lease_ms=settings.lease_ms, database_timeout_ms=settings.database_timeout_ms) / 1_000
         )
@@ -119,5 +121,6 @@ class Lease:
 
     def _take(self, reply: HeartbeatReply) -> None:
         self.fleet = reply.fleet
+        self.renewed_at = time.monotonic()
         self._served.change(reply.wanted)
         self._on_cancel(reply.canceling)

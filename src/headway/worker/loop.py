@@ -35,20 +35,21 @@ class Loop:
         first_s: float = 0.0,
         longest_pause_s: float = 5.0,
     ) -> None:
-        self._name = name
+        self.name = name
         self._work = work
         self._every = every
         self._first_s = first_s
         self._longest_pause_s = longest_pause_s
         self._wanted_at = math.inf
         self._woken = asyncio.Event()
+        self.late_s = 0.0  # how late its last round began: the event loop, or the machine, was busy
         self._stopped = False
         self._says = Seldom(30)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         if not self._stopped:
-            self._task = asyncio.create_task(self._run(), name=f"headway {self._name}")
+            self._task = asyncio.create_task(self._run(), name=f"headway {self.name}")
             self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -57,7 +58,7 @@ class Loop:
         if self._stopped:
             return
         if not task.cancelling():  # if it is, the event loop may be about to end
-            log.error(f"{self._name} ended by itself and is started again", exc_info=error)
+            log.error(f"{self.name} ended by itself and is started again", exc_info=error)
         task.get_loop().call_later(_START_AGAIN_S, self.start)
 
     def poke(self, within_s: float = 0.0) -> None:
@@ -99,9 +100,9 @@ class Loop:
         if away or not self._says():
             return
         if isinstance(error, HeadwayError):
-            log.warning(f"{self._name} failed and will be tried again", error=str(error))
+            log.warning(f"{self.name} failed and will be tried again", error=str(error))
         else:
-            log.error(f"{self._name} failed and will be tried again", exc_info=error)
+            log.error(f"{self.name} failed and will be tried again", exc_info=error)
 
     async def _sleep(self, seconds: float, *, ignore_pokes: bool = False) -> None:
         now = asyncio.get_running_loop().time
@@ -109,10 +110,12 @@ class Loop:
         while not self._stopped:
             left = (until if ignore_pokes else min(until, self._wanted_at)) - now()
             if left <= 0:
+                self.late_s = max(0.0, now() - until)
                 return
             self._woken.clear()
             try:
                 async with asyncio.timeout(None if left == math.inf else left):
                     await self._woken.wait()
             except TimeoutError:
+                self.late_s = max(0.0, now() - until)
                 return

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import math
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from headway.errors import HeadwayError, SchemaMissing, SchemaOutdated, StoreBusy, StoreFailed, StoreUnavailable
 from headway.logs import Seldom, get_logger
@@ -24,6 +26,9 @@ from headway.worker.loop import Loop
 from headway.worker.own_transactions import settle_committed
 from headway.worker.success_lines import SuccessLines
 from headway.worker.summary import SUCCESSES, Summary, name_of
+
+if TYPE_CHECKING:
+    from headway.worker.metrics import WorkerMetrics
 
 log = get_logger("headway.worker")
 
@@ -59,6 +64,7 @@ class Settler:
         queues: Callable[[], Iterable[str]],
         start_next_step: Callable[[Claim, Settlement, str | None], None],
         drop_next_step: Callable[[Claim], None],
+        metrics: WorkerMetrics | None = None,
     ) -> None:
         self._database = database
         self._ops = database.ops
@@ -73,6 +79,7 @@ class Settler:
         self._all_queues = queues
         self._start_next_step = start_next_step
         self._drop_next_step = drop_next_step
+        self._metrics = metrics
         self._continued: dict[str, str | None] = {}  # of the batch that is being written: Settled.continued
         self._busy: set[tuple[str, int]] = set()
         self._pending: list[Entry] = []  # not written yet, the batch being written included
@@ -151,7 +158,10 @@ class Settler:
             again -= min(again, len(batch))
             self._continued = {}
             kept = len(refused)
+            began = time.monotonic()
             written = await self._write(self._worker_id(), batch, refused)
+            if self._metrics is not None:
+                self._metrics.settled(written, time.monotonic() - began)
             self._batch_size.worked(len(batch))
             self._continue_machines(batch, refused)
             del pending[: len(batch)]

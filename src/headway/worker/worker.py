@@ -46,6 +46,7 @@ from headway.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from headway.telemetry.tracing import Tracing
+    from headway.worker.metrics import WorkerMetrics
 
 log = get_logger("headway.worker")
 
@@ -84,6 +85,7 @@ class Worker:
         declare: Callable[[datetime], Declaration] | None = None,
         vault: Vault | None = None,
         tracing: Tracing | None = None,
+        metrics: WorkerMetrics | None = None,
         version: str = "",
     ) -> None:
         self.store = store.with_own_connections()
@@ -104,6 +106,7 @@ class Worker:
         self._declare = declare or (lambda _: Declaration())
         self._vault = vault or Vault()
         self._tracing = tracing
+        self._metrics = metrics
         self._version = version
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self.started = asyncio.Event()  # set when it claims
@@ -226,6 +229,7 @@ class Worker:
             queues=lambda: self._served.queues,
             start_next_step=lambda *turned: self._runner.start_next_step(*turned),
             drop_next_step=lambda claim: self._runner.drop_next_step(claim),
+            metrics=self._metrics,
         )
         self._runner = Runner(
             database,
@@ -270,9 +274,12 @@ class Worker:
             self._settings,
             promote=self._fire_and_promote,
             on_idle=self._end_idle if until_idle else None,
+            metrics=self._metrics,
         )
         self._reporter = Reporter(database, self._runner, worker_id=lambda: self._lease.worker_id)
         self._watchdog = Watchdog(self._runner)
+        if self._metrics is not None:
+            self._metrics.watch(slots, self._settler, self._lease, self._fleet_loops())
 
     def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
         return Fetcher(*parts, **options)

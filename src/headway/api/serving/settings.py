@@ -59,6 +59,7 @@ class ServerSettings:
     tenant_rate: Rate | None = None
     session_idle_ms: int = 12 * 3_600_000  # a browser's session ends when it was not used for so long
     session_max_ms: int = 7 * DAY_MS  # and when it has lasted so long
+    metrics: str | None = None  # where `headway serve` answers Prometheus without a key
 
 
 def server_settings(given: Mapping[str, Any]) -> ServerSettings:
@@ -163,6 +164,7 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "prefix": url_path,
     "root_path": url_path,
     "workers": _whole(1, 1_000),
+    "metrics": _text,
     "tls_cert": _text,
     "tls_key": _text,
     "trusted_proxies": _proxies,

@@ -38,6 +38,7 @@ _LISTENER_FD = "HEADWAY_LISTENER_FD"
     help="The address or network of a proxy whose X-Forwarded headers to believe; repeatable.",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A name under which this may be asked; repeatable.")
+@click.option("--metrics", metavar="ADDRESS", help="Where to answer Prometheus without a key: 127.0.0.1:9100.")
 @pass_invocation
 def serve(cli: Invocation, /, **options: Any) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C; requests that are under way finish, within `grace`.
@@ -60,6 +61,8 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     check_certificate(settings)
     inherited = os.environ.get(_LISTENER_FD)
     app = cli.app
+    if settings.metrics is not None and (inherited is not None or settings.workers == 1):
+        get_logger("headway.api").info("serving metrics", url=app.serve_metrics(settings.metrics))
     if inherited is not None:
         run(_api(app, settings), socket.socket(fileno=int(inherited)), grace_s=app.settings.grace_ms / 1_000)
         return

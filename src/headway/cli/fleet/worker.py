@@ -35,6 +35,7 @@ Chosen = list[str] | dict[str, Any] | None
 @click.option("--sweep-every", type=Duration(), help="How often to repair broken trains and joins. Default: 5m.")
 @click.option("--pace", type=Duration(), help="How often to poll a busy queue. Default: 25ms.")
 @click.option("--idle-pace", type=Duration(), help="How often to poll an idle queue. Default: 100ms.")
+@click.option("--metrics", metavar="ADDRESS", help="Where to answer Prometheus: 127.0.0.1:9100.")
 @pass_invocation
 def worker(
     cli: Invocation,
@@ -45,6 +46,7 @@ def worker(
     concurrency: int | None,
     until_idle: bool,
     processes: int,
+    metrics: str | None,
     **settings: Any,
 ) -> None:
     """Run the jobs of an app until SIGTERM or Ctrl-C; a second one ends it at once.
@@ -75,6 +77,8 @@ def worker(
         found.close()
         run_several(processes, cli, "--processes")
     _warn_of_colons(chosen)
+    if (address := metrics or cli.settings.get("metrics")) is not None:
+        get_logger("headway.worker").info("serving metrics", url=found.serve_metrics(str(address)))
     summary = found.run(
         chosen, concurrency=slots, order=parse_order(order or cli.settings.get("order")), until_idle=until_idle
     )

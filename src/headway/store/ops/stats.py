@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from headway.model.stats import Depth, Span, StatRow
+from headway.model.vitals import Vitals
 from headway.store.ops.recipe import Op
 
 
@@ -34,6 +35,11 @@ class Stats(Protocol):
     ) -> Op[list[StatRow]]:
         """The numbers of the spans that began from `since` on and before `until`, in order of time, with deltas that
         are not added to them yet. One row for each span, tenant, queue and kind to whose jobs something happened."""
+        ...
+
+    def vitals(self) -> Op[Vitals]:
+        """How the database and its fleet are right now: what is queued and late, for metrics. Costs no more than to
+        count 100,000 jobs of each status."""
         ...
 
     def prune_stats(self, span: Span, *, older_than_ms: int, limit: int) -> Op[int]:

@@ -44,6 +44,7 @@ from headway.store.postgres.order.sweep import SweepVerbs
 from headway.store.postgres.order.trains import TrainVerbs
 from headway.store.postgres.stats.fold import FoldVerbs
 from headway.store.postgres.stats.reads import StatVerbs
+from headway.store.postgres.stats.vitals import VitalVerbs
 from headway.store.postgres.triggers.definitions import DefinitionVerbs
 from headway.store.postgres.triggers.due import DueVerbs
 from headway.store.postgres.triggers.events import EventVerbs
@@ -101,6 +102,7 @@ class PostgresOps(
     SessionVerbs,
     FoldVerbs,
     StatVerbs,
+    VitalVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
 

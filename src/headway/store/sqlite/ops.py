@@ -42,6 +42,7 @@ from headway.store.sqlite.order.sweep import SweepVerbs
 from headway.store.sqlite.order.trains import TrainVerbs
 from headway.store.sqlite.stats.fold import FoldVerbs
 from headway.store.sqlite.stats.reads import StatVerbs
+from headway.store.sqlite.stats.vitals import VitalVerbs
 from headway.store.sqlite.triggers.definitions import DefinitionVerbs
 from headway.store.sqlite.triggers.due import DueVerbs
 from headway.store.sqlite.triggers.events import EventVerbs
@@ -97,5 +98,6 @@ class SqliteOps(
     SessionVerbs,
     FoldVerbs,
     StatVerbs,
+    VitalVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

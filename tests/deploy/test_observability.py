@@ -1,0 +1,98 @@
+"""deploy/observability: every metric in the rules and on the dashboard exists, with the labels that are asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headway.cli.root import main
+from headway.telemetry.metrics import BY_NAME, METRICS
+
+FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "observability"
+RULES = [
+    rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text("utf-8"))["groups"] for rule in group["rules"]
+]
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "grafana-dashboard.json").read_text("utf-8"))
+ADDED_BY_PROMETHEUS = {"instance", "job", "le"}
+
+
+def panels() -> Iterator[tuple[str, str, str]]:
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"], target["legendFormat"]
+
+
+def names(expr: str) -> set[str]:
+    """The metrics of an expression; fails for one that does not exist."""
+    found = set()
+    for name in re.findall(r"\bheadway_\w+", expr):
+        base = re.sub(r"_(bucket|sum|count)$", "", name)
+        known = base if BY_NAME.get(base) is not None and BY_NAME[base].type == "histogram" else name
+        assert known in BY_NAME, f"{expr}: there is no metric {name}"
+        assert (BY_NAME[known].type == "histogram") == (name != known), f"{name} has no series of this name"
+        found.add(known)
+    assert found, f"{expr} is about no metric of ours"
+    return found
+
+
+def check(expr: str, shown: str) -> set[str]:
+    found = names(expr)
+    labels = {label for name in found for label in BY_NAME[name].labels} | ADDED_BY_PROMETHEUS
+    asked = [label.strip() for part in re.findall(r"by \(([^)]*)\)", expr) for label in part.split(",")]
+    asked += re.findall(r"[{,]\s*(\w+)\s*[=!]~?", expr)
+    asked += re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", shown)
+    assert set(asked) <= labels, f"{expr} asks for labels that its metrics do not have"
+    for opening, closing in ("()", "{}", "[]"):
+        assert expr.count(opening) == expr.count(closing), f"{expr} is not balanced"
+    for name in found:
+        if BY_NAME[name].type != "gauge":
+            assert "rate(" in expr, f"{expr}: {name} only ever grows"
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_a_rule_names_what_exists_and_says_what_to_do(rule: dict[str, Any]) -> None:
+    texts = rule["annotations"]
+    assert texts.keys() == {"summary", "action"}
+    check(rule["expr"], texts["summary"])
+    assert rule["labels"]["severity"] in ("page", "warn")
+    for words in re.findall(r"headway ((?:[a-z]+ ?)+)", texts["action"]):
+        command: Any = main
+        for word in words.split():
+            if not hasattr(command, "get_command"):
+                break  # an argument, or the sentence goes on
+            command = command.get_command(None, word)
+            assert command is not None, f"{rule['alert']}: headway has no command {words}"
+
+
+def test_the_dashboard_shows_every_metric_and_no_other() -> None:
+    shown = set().union(*(check(expr, legend) for _, expr, legend in panels()))
+    assert shown == {metric.name for metric in METRICS}
+    assert names(DASHBOARD["templating"]["list"][1]["query"]) == {"headway_jobs"}
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+def test_promtool_accepts_the_files_where_it_can_be_had(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        with capsys.disabled():
+            print("\npromtool is not installed (apt install prometheus): the rules got only the tests' own checks")
+        return
+    for file in FOLDER.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "key").write_text("key")
+    config = (tmp_path / "prometheus.yml").read_text().replace("/etc/prometheus/headway.key", str(tmp_path / "key"))
+    (tmp_path / "prometheus.yml").write_text(config)
+    done = subprocess.run(
+        [promtool, "check", "config", "prometheus.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{len(RULES)} rules found" in done.stdout
