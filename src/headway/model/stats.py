@@ -33,6 +33,9 @@ bounds are added bucket by bucket.
 """
 LONGEST_MS = (1 << 31) - 1  # what a delta can hold
 
+SAMPLES = 32
+"""Of a transaction that ends more executions than this, the times of about so many are kept, for all of them."""
+
 MOST_KINDS = 250
 """How many queues and kinds a tenant has in the numbers of one day; what comes later that day counts as `OTHER`."""
 OTHER = "(other)"  # not a name that a queue or kind can have
@@ -53,7 +56,8 @@ class Delta(msgspec.Struct):
     dead: int = 0
     canceled: int = 0
     lost: int = 0
-    waits: list[int] = []  # of the executions that ended: milliseconds from queued to started
+    ended: int = 0  # executions
+    waits: list[int] = []  # of some of them: milliseconds from queued to started
     runs: list[int] = []  # and from started to ended
 
 
@@ -195,11 +199,16 @@ def facts(deltas: Iterable[tuple[int, Key, Delta]]) -> dict[tuple[int, Key], Num
         for name in COUNTS:
             if name != "started":
                 setattr(numbers, name, getattr(numbers, name) + getattr(delta, name))
-        _count(numbers.runs, map(bucket, delta.runs))
-        for wait, run in zip(delta.waits, delta.runs, strict=True):
-            started = of(at_ms - run, key)
-            started.started += 1
-            _count(started.waits, (bucket(wait),))
+        if not delta.runs:
+            numbers.started += delta.ended
+        samples = len(delta.runs)
+        for n, (wait, run) in enumerate(zip(delta.waits, delta.runs, strict=True)):
+            # each stands for its share of those that ended
+            share = delta.ended * (n + 1) // samples - delta.ended * n // samples
+            began = of(at_ms - run, key)
+            began.started += share
+            _count(began.waits, bucket(wait), share)
+            _count(numbers.runs, bucket(run), share)
     return found
 
 
@@ -229,9 +238,8 @@ def capped(keys: Iterable[Key], known: Mapping[str, Sequence[tuple[str, str]]]) 
     return names
 
 
-def _count(times: Times, buckets: Iterable[int]) -> None:
-    for number in buckets:
-        times[number] = times.get(number, 0) + 1
+def _count(times: Times, number: int, count: int) -> None:
+    times[number] = times.get(number, 0) + count
 
 
 def _largest(one: int | None, other: int | None) -> int | None:

@@ -115,6 +115,7 @@ def test_next_may_go_on_in_the_same_slot(db, claim, me):
         **FRESH,
         "fence": 4,
         "error": None,
+        "queued_at": db.now(),
         "attempt_started_at": db.now(),
         "progress": None,
         "progress_note": None,

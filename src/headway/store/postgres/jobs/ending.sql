@@ -54,6 +54,7 @@ declare
   v_followed boolean;
   v_leaving uuid[];
   v_left text[];
+  v_sampled integer := headway.sampled(cardinality(p_ids));
 begin
   with given as (
     select *
@@ -179,7 +180,7 @@ begin
     on conflict do nothing
   ), counted as (
     insert into headway.stat_deltas (
-      at, tenant_id, queue, kind, succeeded, failed, retried, dead, canceled, lost, waits, runs)
+      at, tenant_id, queue, kind, succeeded, failed, retried, dead, canceled, lost, ended, waits, runs)
     select v_now, l.tenant_id, l.queue, l.kind,
            count(*) filter (where l.next = 'succeeded'),
            count(*) filter (where l.status in ('failed', 'timeout')),
@@ -187,8 +188,10 @@ begin
            count(*) filter (where l.next = 'dead'),
            count(*) filter (where l.next = 'canceled'),
            count(*) filter (where l.status = 'lost'),
-           array_agg(headway.elapsed_ms(coalesce(l.queued_at, l.attempt_started_at), l.attempt_started_at)),
-           array_agg(headway.elapsed_ms(l.attempt_started_at, v_now))
+           count(*),
+           array_agg(headway.elapsed_ms(coalesce(l.queued_at, l.attempt_started_at), l.attempt_started_at))
+             filter (where uuid_hash(l.id) & v_sampled = 0),
+           array_agg(headway.elapsed_ms(l.attempt_started_at, v_now)) filter (where uuid_hash(l.id) & v_sampled = 0)
       from locked l
      where not exists (select from locked k where k.may_enter)
      group by l.tenant_id, l.queue, l.kind

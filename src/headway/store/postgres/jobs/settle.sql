@@ -96,6 +96,7 @@ declare
   v_now timestamptz := headway.now();
   v_ended uuid[];
   v_fences integer[];
+  v_sampled integer := headway.sampled(cardinality(p_ids));
 begin
   with moved as (
     update headway.jobs j
@@ -133,9 +134,10 @@ begin
     select m.id, m.tenant_id, m.fence, 'succeeded', m.started_at, v_now, p_worker, m.log_tail
       from moved m
   ), counted as (
-    insert into headway.stat_deltas (at, tenant_id, queue, kind, succeeded, waits, runs)
-    select v_now, m.tenant_id, m.queue, m.kind, count(*), array_agg(headway.elapsed_ms(m.queued_at, m.started_at)),
-           array_agg(headway.elapsed_ms(m.started_at, v_now))
+    insert into headway.stat_deltas (at, tenant_id, queue, kind, succeeded, ended, waits, runs)
+    select v_now, m.tenant_id, m.queue, m.kind, count(*), count(*),
+           array_agg(headway.elapsed_ms(m.queued_at, m.started_at)) filter (where uuid_hash(m.id) & v_sampled = 0),
+           array_agg(headway.elapsed_ms(m.started_at, v_now)) filter (where uuid_hash(m.id) & v_sampled = 0)
       from moved m
      group by m.tenant_id, m.queue, m.kind
   )

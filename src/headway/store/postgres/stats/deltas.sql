@@ -15,6 +15,15 @@ as $$
    group by j.tenant_id, j.queue, j.kind
 $$;
 
+-- Of a batch of so many, the times of those are kept whose hash has none of these bits: of some 32, SAMPLES of
+-- model/stats.py, chosen at random.
+create function headway.sampled(p_batch integer) returns integer
+language sql immutable
+as $$
+  select case when p_batch > 512 then 31 when p_batch > 256 then 15 when p_batch > 128 then 7 when p_batch > 64 then 3
+              when p_batch > 32 then 1 else 0 end
+$$;
+
 -- A time as a delta holds it: whole milliseconds, none below zero if a clock went backwards. One expression, so that it is
 -- inlined.
 create function headway.elapsed_ms(p_from timestamptz, p_to timestamptz) returns integer

@@ -38,12 +38,15 @@ as $$
            date_bin('1 minute', d.at - e.run * interval '1 millisecond', timestamptz '2000-01-01 00:00:00+00') as began,
            d.tenant_id, d.queue, d.kind,
            width_bucket(e.wait, headway.time_bounds()) as wait, width_bucket(e.run, headway.time_bounds()) as run,
-           count(*) as times
+           -- each stands for its share of those that ended
+           sum(d.ended * e.n / cardinality(d.runs) - d.ended * (e.n - 1) / cardinality(d.runs)) as times
       from d
-      cross join lateral unnest(d.waits::double precision[], d.runs::double precision[]) as e (wait, run)
+      cross join lateral unnest(d.waits::double precision[], d.runs::double precision[])
+                 with ordinality as e (wait, run, n)
      group by 1, 2, 3, 4, 5, 6, 7
   ), parts as (
-    select d.minute as at, d.tenant_id, d.queue, d.kind, sum(d.enqueued) as enqueued, null::numeric as started,
+    select d.minute as at, d.tenant_id, d.queue, d.kind, sum(d.enqueued) as enqueued,
+           sum(d.ended) filter (where d.runs is null) as started,
            sum(d.succeeded) as succeeded, sum(d.failed) as failed, sum(d.retried) as retried, sum(d.dead) as dead,
            sum(d.canceled) as canceled, sum(d.lost) as lost, null::jsonb as waits, null::jsonb as runs
       from d

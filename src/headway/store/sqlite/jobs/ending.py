@@ -42,9 +42,7 @@ class Running(msgspec.Struct, frozen=True, array_like=True):
     cancel_reason: str | None
     unique_key: str | None
     unique_scope: str
-    tenant_id: str
-    queue: str
-    kind: str
+    counted_as: str  # its tenant, queue and kind, separated by spaces
     queued_at: int | None
     followed: int  # others may wait for its end; 2: only the next car of its train does
     machine: int  # it has a step, or signals
@@ -157,7 +155,8 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     if heirs:
         yield from _hand_over(heirs)
         yield index_tags(list(heirs.values()))
-    yield count_endings(endings, now)
+    if endings:
+        yield count_endings(endings, now)
     if not (locomotives or followed or (endings and endings[0].job.announced)):
         return None
     departures = [each for end in followed if end.to != "running" for each in _departures(end, tied[end.job.rowid])]

@@ -5,7 +5,7 @@
 -- started_at may be null if SQL wrote the row with checks off; the last column is evaluated once for all rows
 rowid, id, fence, worker_id, coalesce(attempt_started_at, started_at, created_at), log_tail,
 cancel_requested_at is not null, cancel_reason,
-unique_key, unique_scope, tenant_id, queue, kind, queued_at,
+unique_key, unique_scope, tenant_id || ' ' || queue || ' ' || kind, queued_at,
 case
   when partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
     or exists (

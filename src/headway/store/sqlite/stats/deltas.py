@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.model.stats import Delta, Key, milliseconds
+from headway.model.stats import SAMPLES, Delta, Key, milliseconds
 from headway.store.ops import Batch, Statement
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
@@ -19,32 +20,22 @@ _UNHAPPY = ("failed", "timeout", "lost")
 
 def count_endings(endings: Sequence[Ending], now: int) -> Batch:
     """Counts executions that ended, and the jobs that retry them."""
-    deltas: dict[Key, Delta] = {}
+    counts = Counter([end.job.counted_as for end in endings])
+    deltas = {name: Delta(ended=count, succeeded=count) for name, count in counts.items()}
     for end in endings:
+        if end.to != "succeeded" or end.status != "succeeded":
+            _count_other(deltas[end.job.counted_as], end)
+    for end in endings[:: -(-len(endings) // SAMPLES)]:
         job = end.job
-        key = (job.tenant_id, job.queue, job.kind)
-        delta = deltas.get(key)
-        if delta is None:
-            delta = deltas[key] = Delta()
-        started = job.started_at
-        delta.waits.append(0 if job.queued_at is None else milliseconds(started - job.queued_at))
-        delta.runs.append(milliseconds(now - started))
-        if end.to == "succeeded":
-            delta.succeeded += 1
-        if end.status != "succeeded" or end.heir is not None:
-            _count_other(delta, end)
-    return _insert(deltas, now)
+        delta = deltas[job.counted_as]
+        delta.waits.append(0 if job.queued_at is None else milliseconds(job.started_at - job.queued_at))
+        delta.runs.append(milliseconds(now - job.started_at))
+    return Batch(_SQL["insert"], [_row(now, name.split(" ", 2), delta) for name, delta in deltas.items()])
 
 
 def count_enqueued(keys: Iterable[Key], now: int) -> Batch:
     """Counts new jobs, by their keys."""
-    deltas: dict[Key, Delta] = {}
-    for key in keys:
-        delta = deltas.get(key)
-        if delta is None:
-            delta = deltas[key] = Delta()
-        delta.enqueued += 1
-    return _insert(deltas, now)
+    return Batch(_SQL["insert"], [_row(now, key, Delta(enqueued=count)) for key, count in Counter(keys).items()])
 
 
 def count_last(new: int, now: int) -> Statement:
@@ -63,7 +54,8 @@ def count_copies(rowids: Sequence[int], now: int) -> Statement:
 
 
 def _count_other(delta: Delta, end: Ending) -> None:
-    """An execution that did not simply succeed."""
+    """An execution that did not simply succeed, and was counted as if it had."""
+    delta.succeeded -= end.to != "succeeded"
     if end.status == "lost":
         delta.lost += 1
     elif end.status in _UNHAPPY:
@@ -79,12 +71,8 @@ def _count_other(delta: Delta, end: Ending) -> None:
         delta.canceled += end.heir_ended
 
 
-def _insert(deltas: dict[Key, Delta], now: int) -> Batch:
-    return Batch(_SQL["insert"], [_row(now, key, delta) for key, delta in deltas.items()])
-
-
-def _row(now: int, key: Key, delta: Delta) -> tuple[Any, ...]:
+def _row(now: int, key: Sequence[str], delta: Delta) -> tuple[Any, ...]:
     return (
         now, *key, delta.enqueued, delta.succeeded, delta.failed, delta.retried, delta.dead, delta.canceled, delta.lost,
-        json_list(delta.waits), json_list(delta.runs),
+        delta.ended, json_list(delta.waits), json_list(delta.runs),
     )  # fmt: skip

@@ -1,8 +1,8 @@
 -- name: insert
 insert into stat_deltas (
-  at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, waits, runs
+  at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, ended, waits, runs
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
 
 -- name: last
 insert into stat_deltas (at, tenant_id, queue, kind, enqueued)

@@ -2,7 +2,7 @@
 
 -- name: deltas
 select
-  rowid, at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, waits, runs
+  rowid, at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, ended, waits, runs
 from stat_deltas
 order by rowid
 limit ?1;

@@ -22,7 +22,7 @@ where tenant_id = ?6
   and (?5 is null or kind = ?5);
 
 -- name: deltas
-select at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, waits, runs
+select at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, ended, waits, runs
 from stat_deltas
 where (?1 is null or queue = ?1)
   and (?2 is null or kind = ?2)

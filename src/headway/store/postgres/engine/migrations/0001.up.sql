@@ -757,20 +757,18 @@ create table headway.stat_deltas (
   dead integer,
   canceled integer,
   lost integer,
+  ended integer, -- executions
   queue text collate "C" not null,
   kind text collate "C" not null,
-  waits integer[], -- of the executions that ended: milliseconds from queued to started
+  waits integer[], -- of some of them: milliseconds from queued to started
   runs integer[] -- and from started to ended
 ) with (
-  toast_tuple_target = 8160,
   autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_insert_scale_factor = 0,
   autovacuum_vacuum_insert_threshold = 100000,
   autovacuum_vacuum_cost_delay = 0
 );
--- compressing numbers costs more than it saves
-alter table headway.stat_deltas alter waits set storage external, alter runs set storage external;
 
 -- what happened, by minute, hour and day: model/stats.py
 create table headway.stats (

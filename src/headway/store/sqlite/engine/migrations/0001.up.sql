@@ -857,7 +857,8 @@ create table stat_deltas (
   dead integer not null default 0,
   canceled integer not null default 0,
   lost integer not null default 0,
-  waits text not null default '[]', -- of the executions that ended: milliseconds from queued to started
+  ended integer not null default 0, -- executions
+  waits text not null default '[]', -- of some of them: milliseconds from queued to started
   runs text not null default '[]' -- and from started to ended
 ) strict;
 
