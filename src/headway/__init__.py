@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from headway.model.group import Group
     from headway.model.job import Attempt, Enqueued, Job, Outcome
     from headway.model.limit import Limit
-    from headway.model.outcome import Await, Cancel, Done, Next, Replay, Retry, Sleep, Snooze, Spawn, Stop
+    from headway.model.outcome import Await, Cancel, Done, Next, Replay, Retry, Sleep, Snooze, Spawn, StepOutcome, Stop
     from headway.model.signal import Signal
     from headway.model.train import Train
+    from headway.secrets import secret
     from headway.store.migrate import amigrate, migrate
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Sleep",
     "Snooze",
     "Spawn",
+    "StepOutcome",
     "Stop",
     "Train",
     "amigrate",
@@ -48,6 +50,7 @@ __all__ = [
     "atransfer",
     "explain_cron",
     "migrate",
+    "secret",
     "step",
     "transfer",
 ]
@@ -75,6 +78,7 @@ _HOMES = {
     "Sleep": "headway.model.outcome",
     "Snooze": "headway.model.outcome",
     "Spawn": "headway.model.outcome",
+    "StepOutcome": "headway.model.outcome",
     "Stop": "headway.model.outcome",
     "Train": "headway.model.train",
     "amigrate": "headway.store.migrate",
@@ -82,6 +86,7 @@ _HOMES = {
     "atransfer": "headway.app.transfer",
     "explain_cron": "headway.model.cron_words",
     "migrate": "headway.store.migrate",
+    "secret": "headway.secrets",
     "step": "headway.define",
     "transfer": "headway.app.transfer",
 }

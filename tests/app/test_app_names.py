@@ -29,6 +29,7 @@ def test_the_public_names_are_these() -> None:
         "Sleep",
         "Snooze",
         "Spawn",
+        "StepOutcome",
         "Stop",
         "Train",
         "amigrate",
@@ -36,6 +37,7 @@ def test_the_public_names_are_these() -> None:
         "atransfer",
         "explain_cron",
         "migrate",
+        "secret",
         "step",
         "transfer",
     ]

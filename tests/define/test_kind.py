@@ -254,12 +254,16 @@ def test_the_context_is_found_under_every_spelling_and_is_no_payload() -> None:
     def plain(ctx: Context, a: int) -> None: ...
     def text(a: int, context: "Context") -> None: ...  # noqa: UP037
     def optional(a: int, it: Context | None = None) -> None: ...
+    def of_a_state(a: int, ctx: Context[int] | None = None) -> None: ...
+    def typed_state(a: int, ctx: "Context[NotHere]") -> None: ...  # type: ignore[name-defined] # noqa: F821, UP037
     def typed_only(a: int, *, ctx: "headway.Context") -> None: ...  # type: ignore[name-defined] # noqa: F821, UP037
 
     for fn, name in [
         (plain, "ctx"),
         (text, "context"),
         (optional, "it"),
+        (of_a_state, "ctx"),
+        (typed_state, "ctx"),
         (typed_only, "ctx"),
     ]:
         kind: Kind[..., Any] = Kind(fn)

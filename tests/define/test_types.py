@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from mypy import api
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
+from dataclasses import dataclass
 from typing import Any
+import msgspec
+from headway import Await, Done, Next, StepOutcome, secret
 from headway.define import Call, Context, Machine, Registry, step
 registry = Registry()
 
@@ -31,8 +35,35 @@ def nightly() -> None: ...
 async def index(calls: list[Call[int]]) -> list[int]: return [call.args for call in calls]
 
 class Order(Machine, queue="orders", version=2):
+    class State(msgspec.Struct):
+        number: int
+        paid: float = 0.0
+
     @step(timeout="1m")
-    def start(self, ctx: Any) -> Any: ...
+    def start(self, ctx: Context[State]) -> StepOutcome:
+        ctx.state.paid += 1
+        ctx.state = Order.State(ctx.state.number)
+        helper(ctx)
+        return Await("payment", then=self.ship)
+
+    @step
+    async def ship(self, ctx: Context[State]) -> StepOutcome:
+        ctx.state.wrong_20
+        if ctx.state.number: return "wrong-21"
+        return Next("start") if ctx.timed_out else Done(ctx.state.number)
+
+    def handle(self, error: Exception, ctx: Context) -> StepOutcome | None:
+        ctx.state.anything()
+        return None
+
+class Parcel(Machine):
+    @dataclass
+    class State:
+        weight: int
+
+class Loose(Machine): ...
+
+class Bulk(Order): ...
 
 async def use(ctx: Context) -> str:
     plain.enqueue(user_id=1, note="x")
@@ -42,10 +73,25 @@ async def use(ctx: Context) -> str:
     plain(1).upper()
     first.enqueue(user_id=1)
     first.using(priority=1).build(1)
-    loose.enqueue(x=object())
+    loose.enqueue(x=object())  # pyright takes Any for a context
+    helper(ctx)
     index.enqueue(number=1)
     await index([Call(1, ctx)])
+    Order.enqueue(1, paid=2.5)
+    await Order.aenqueue(number=1)
+    Order.using(unique_key="order:1").enqueue(number=1)
+    Parcel.build(weight=1)
+    Bulk.enqueue(number=1)
+    Loose.enqueue(anything=1)
+    Loose.enqueue()
+    any_machine(Order)
+    plain.enqueue(1, secret("NOTE"))
     return await first(ctx, 1)
+
+def helper(ctx: Context[Any]) -> None: ...
+
+def any_machine(machine: type[Machine]) -> None:
+    machine.enqueue(anything=1)
 
 plain.enqueue(user_id="wrong-1")
 plain("wrong-2")
@@ -59,12 +105,30 @@ registry.schedule("@daily", overlap="wrong-9")
 step(wrong_10=1)
 class Wrong11(Machine, batch=10): ...  # wrong-11
 index([]).wrong_12()
+Order.enqueue(wrong_13=3)
+Order.build(number="wrong-14")
+Order.using(priority=1).enqueue(wrong_15=3)
+Parcel.enqueue(wrong_16=3)
+Bulk.enqueue(wrong_17=3)
+plain.enqueue(secret("wrong-18"))
+Order.using(wrong_19=1)
 """
 
 
-def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
+def test_type_checkers_accept_right_calls_and_refuse_wrong_ones(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
+    wrong = {line for line in PROGRAM.splitlines() if re.search(r"wrong.\d", line)}
+    for checker in (mypy, pyright):
+        report = checker(program)
+        lines = PROGRAM.splitlines()
+        found = {lines[int(number) - 1] for number in re.findall(r"program\.py:(\d+):.*error", report)}
+        if checker is pyright:
+            found -= {line for line in lines if "# pyright takes" in line}
+        assert found == wrong, f"{checker.__name__}: {found ^ wrong}\n{report}"
+
+
+def mypy(program: Path) -> str:
     # as `make check` does, so that what it found of our own modules is there already
     config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
     limit = sys.getrecursionlimit()
@@ -73,7 +137,9 @@ def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Pat
     finally:
         sys.setrecursionlimit(limit)  # mypy lifts it, and other tests count on it
     assert not errors
-    wrong = [line for line in PROGRAM.splitlines() if re.search(r"wrong.\d", line)]
-    lines = PROGRAM.splitlines()
-    found = {lines[int(number) - 1] for number in re.findall(r"program\.py:(\d+): error", report)}
-    assert found == set(wrong), report
+    return report
+
+
+def pyright(program: Path) -> str:
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--level", "error", str(program)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=program.parent).stdout

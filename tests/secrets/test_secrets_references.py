@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import headway
 from headway import secrets
 from headway.errors import InvalidPayload, SecretMissing
 from headway.secrets import Keyring, Owner, Vault
@@ -118,3 +119,15 @@ def test_data_from_outside_holds_no_reference(text: str) -> None:
 def test_a_text_is_no_reference(text: str) -> None:
     assert not secrets.refers(text)
     secrets.check_none(text, "event")
+
+
+def test_a_reference_is_written_as_the_text_that_it_becomes() -> None:
+    registry = headway.Registry()
+
+    @registry.job
+    def send(token: str) -> None: ...
+
+    assert send.build(headway.secret("MAIL_TOKEN")).payload == '{"token":{"$secret":"MAIL_TOKEN"}}'
+    for wrong in ("", "two words", "HEADWAY_URL", 7):
+        with pytest.raises(InvalidPayload, match=r'a secret is {"\$secret": "NAME"}'):
+            headway.secret(wrong)  # type: ignore[arg-type]

@@ -43,9 +43,8 @@ def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str) -> 
             f"{kind}: the annotation {text!r} of parameter {parameter.name} cannot be resolved "
             f"({type(error).__name__}: {error}): import its names at module level, not under TYPE_CHECKING"
         ) from error
-    if resolved is Context or (_is_union(resolved) and Context in get_args(resolved)):
-        return Context
-    return resolved
+    members = get_args(resolved) if _is_union(resolved) else (resolved,)
+    return Context if any(each is Context or get_origin(each) is Context for each in members) else resolved
 
 
 def decodable(annotation: Any, parameter: str, kind: str) -> Any:
@@ -107,7 +106,7 @@ def _locals_around(fn: Any) -> dict[str, Any]:
 
 
 def _names_context(text: str) -> bool:
-    parts = [part.strip().rpartition(".")[2] for part in text.strip("'\"").split("|")]
+    parts = [part.partition("[")[0].strip().rpartition(".")[2] for part in text.strip("'\"").split("|")]
     return "Context" in parts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import msgspec
 
@@ -37,16 +37,31 @@ class Program(msgspec.Struct, kw_only=True):
     stderr_tail: str | None = None
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # every type checker has it; nothing of it is needed to run
+
+    class AnyState(Any):  # type: ignore[misc]
+        """The state where a context does not name its type: fits everywhere, as Any does. With Any itself, mypy could
+        not tell the overloads of `@app.job` apart."""
+
+    S = TypeVar("S", default=AnyState)
+else:
+    from typing import TypeVar
+
+    S = TypeVar("S")
+
+
 class OwnTransactions(Protocol):
     """What the worker does for `settle`."""
 
-    def settle(self, ctx: Context, outcome: Any, conn: Any) -> None: ...
+    def settle(self, ctx: Context[Any], outcome: Any, conn: Any) -> None: ...
 
-    async def asettle(self, ctx: Context, outcome: Any, conn: Any) -> None: ...
+    async def asettle(self, ctx: Context[Any], outcome: Any, conn: Any) -> None: ...
 
 
-class Context:
-    """Given to the parameter that is annotated `Context`; safe to use from any thread of the handler.
+class Context(Generic[S]):
+    """Given to the parameter that is annotated `Context`; safe to use from any thread of the handler. A step of a
+    machine annotates it `Context[State]`, and type checkers know what `ctx.state` is.
 
     The worker makes one for each execution, sets `canceled` by `cancel()`, and reads `take_report()`.
     """
@@ -119,9 +134,9 @@ class Context:
     # what only the steps of a machine have
 
     @property
-    def state(self) -> Any:
+    def state(self) -> S:
         """The machine's state, as its type; None for a plain job."""
-        return None
+        return None  # type: ignore[return-value]
 
     @state.setter
     def state(self, _: Any) -> None:

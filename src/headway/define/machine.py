@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Unpack
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, Unpack, cast
 from uuid import UUID
 
 import msgspec
@@ -27,10 +27,22 @@ from headway.model.machine import START, Checkpoint
 from headway.model.outcome import StepRef
 from headway.model.signal import NewSignal, Sent
 
+P = ParamSpec("P")
+
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _decoder = msgspec.json.Decoder(Checkpoint)
 _AROUND = 3  # levels of nesting around a payload: the checkpoint, its signals, each of them
 _NO_CHECKPOINT = Checkpoint()
+
+
+class HasState(Protocol[P]):
+    """A machine as type checkers see its enqueue: it takes what makes its `State`."""
+
+    @property
+    def State(self) -> Callable[P, Any]: ...  # noqa: N802
+
+    @classmethod
+    def kind(cls) -> MachineKind: ...
 
 
 class Machine:
@@ -43,6 +55,9 @@ class Machine:
     state)`.
     """
 
+    if TYPE_CHECKING:
+        State: Any  # a machine without one takes any fields
+
     _declared: ClassVar[tuple[str | None, int, dict[str, Any]]] = (None, 1, {})
     _kinds: ClassVar[list[MachineKind]] = []
 
@@ -54,23 +69,23 @@ class Machine:
         cls._kinds = []
 
     @classmethod
-    def enqueue(cls, *args: Any, **fields: Any) -> Enqueued:
+    def enqueue(cls: type[HasState[P]], *args: P.args, **fields: P.kwargs) -> Enqueued:
         """Start a machine with these fields of its state; gives its `id`, `status` and `created`."""
         return cls.kind().enqueue(*args, **fields)
 
     @classmethod
-    async def aenqueue(cls, *args: Any, **fields: Any) -> Enqueued:
+    async def aenqueue(cls: type[HasState[P]], *args: P.args, **fields: P.kwargs) -> Enqueued:
         return await cls.kind().aenqueue(*args, **fields)
 
     @classmethod
-    def build(cls, *args: Any, **fields: Any) -> NewJob:
+    def build(cls: type[HasState[P]], *args: P.args, **fields: P.kwargs) -> NewJob:
         """What `enqueue` would store, for `app.enqueue_many`, groups, and `Spawn`."""
         return cls.kind().build(*args, **fields)
 
     @classmethod
-    def using(cls, **options: Unpack[UsingOptions]) -> MachineKind:
+    def using(cls: type[HasState[P]], **options: Unpack[UsingOptions]) -> Kind[P, Any]:
         """The machine with other options: `Checkout.using(unique_key="order:42").enqueue(order=42)`."""
-        return cls.kind().using(**options)
+        return cast("Kind[P, Any]", cls.kind().using(**options))
 
     @classmethod
     def signal(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headway.define.claimed_step import ClaimedStep
 
 
-class StepContext(Context):
+class StepContext(Context[Any]):
     """Passed to every step; `state` may be changed in place or replaced."""
 
     __slots__ = ("_children", "_claimed", "_inbox", "_state", "text")

@@ -82,6 +82,8 @@ class Stop(msgspec.Struct, frozen=True):
 
 Outcomes = Next | Replay | Await | Spawn | Sleep | Done | Stop
 """Everything that a step, or a machine's `handle`, may return."""
+StepOutcome = Outcomes
+"""Its public name: `def start(self, ctx: Context[State]) -> StepOutcome`."""
 
 
 class Retry(Exception):

@@ -15,6 +15,7 @@ from headway.secrets.references import (
     paths,
     refers,
     resolve_text,
+    secret,
     show,
 )
 from headway.secrets.stream import Stream
@@ -52,6 +53,7 @@ __all__ = [
     "redact_tail",
     "refers",
     "resolve_text",
+    "secret",
     "show",
     "show_url",
     "url_secrets",

@@ -18,6 +18,17 @@ _MARK = f'"{REFERENCE}"'
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+def secret(name: str) -> str:
+    """A reference to the worker's environment variable `name`, for a payload: `send.enqueue(token=secret("TOKEN"))`.
+
+    It is the dict `{"$secret": "TOKEN"}`, which becomes the text where the job runs; so that is its type for type
+    checkers. Raises `InvalidPayload` for what cannot name one.
+    """
+    reference: Any = {REFERENCE: name}
+    _name_in(reference, ())
+    return reference  # type: ignore[no-any-return]
+
+
 def resolve(value: Any, get: Callable[[str], str]) -> Any:
     """The value with each reference replaced by what `get` gives for its name; what holds none is the same object.
 
