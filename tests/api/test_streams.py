@@ -64,6 +64,7 @@ def test_a_stream_tells_what_happens_and_resumes(app: Headway, api: Api, loop: A
             assert (told[0][2]["attempt_no"], told[0][2]["error_text"], told[1][2]["status"]) == (1, "no", "dead")
             await acme.adelete(job_id)
             assert (await until(stream, "gone"))[-1][0] == "gone"
+            assert await stream.next() == "", "nothing comes after it"
 
     loop.run_until_complete(watch())
     assert api._streams._pollers == {}

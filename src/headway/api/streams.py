@@ -42,6 +42,7 @@ class Listener:
         self.began_with = job
         self.only_log = only_log
         self.dropped = False
+        self.over = False  # its job is gone: what is still to be sent is the last
         self._to_send: deque[bytes] = deque()
         self._bytes = 0
         self._waiting = asyncio.Event()
@@ -84,8 +85,11 @@ class Listener:
             self._offset = last
             self._say("log", {"fence": fence, "from": first, "to": last, "text": text})
 
-    def tell(self, name: str) -> None:
-        self._say(name, {})
+    def tell_gone(self) -> None:
+        """Its job was deleted: nothing comes after this."""
+        if not self.over:
+            self.over = True
+            self._say("gone", {})
 
     def _say(self, name: str, value: Any) -> None:
         text = b"event: %b\nid: %d-%d\ndata: %b\n\n" % (name.encode(), self._fence, self._offset, _one_line(value))
@@ -174,7 +178,7 @@ class _Poller:
         jobs = {job.id: job for job in await self._read(changed)}
         for job_id in listeners.keys() - now.keys():
             for each in listeners[job_id]:
-                each.tell("gone")  # it was deleted
+                each.tell_gone()
         for job_id, seen in now.items():
             ended = seen.fence != before[job_id].fence or (seen.status != "running" == before[job_id].status)
             attempts = await self._verbs.aattempts(job_id, raw=True) if ended else []
@@ -198,12 +202,14 @@ class Sent(Protocol):
     """What a stream sends."""
 
     dropped: bool  # its reader is too far behind
+    over: bool  # what is still to be sent is the last
 
     async def next(self) -> bytes: ...
 
 
 class EventStream(Response):
-    """Sends what a listener hears until the client goes away, falls behind, loses its key, or the server ends."""
+    """Sends what a listener hears until the client goes away, falls behind, loses its key, its job is deleted, or
+    the server ends."""
 
     media_type = "text/event-stream"
 
@@ -235,8 +241,10 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        while True:
+        last = False
+        while not last:
             text = await self._listener.next()
+            last = self._listener.over
             await send({"type": "http.response.body", "body": text, "more_body": True})
 
     async def _end(self) -> None:

@@ -33,6 +33,7 @@ class Tab:
 
     def __init__(self) -> None:
         self.dropped = False
+        self.over = False  # a page that is looked at has no end
         self._shown: dict[str, str] = {}
         self._to_send: deque[bytes] = deque()
         self._waiting = asyncio.Event()

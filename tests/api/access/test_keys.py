@@ -13,6 +13,7 @@ from headway.api import Api
 from headway.api.access.keys import Keys
 from headway.api.access.rates import Rates
 from headway.api.serving.settings import server_settings
+from headway.api.wire.cursors import make_cursor
 from headway.api.wire.problems import Refused
 from headway.errors import StoreUnavailable
 from headway.model.key_text import new_key
@@ -154,3 +155,24 @@ def test_a_bucket_fills_evenly() -> None:
     now[0] += 2.0
     assert dict(rates.take(key="a", tenant=None))[b"ratelimit"] == b'"key";r=1;t=59'
     assert Rates(server_settings({})).take(key="a", tenant="t") == []
+
+
+def test_invented_keys_of_one_address_are_looked_up_so_often(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    known, unknown = client(keys["viewer"]), [new_key("live").text for _ in range(105)]
+    assert known.get("/jobs").status_code == 200
+    said = [client(key).get("/jobs") for key in unknown]
+    assert [each.status_code for each in said[:100]] == [401] * 100
+    assert {each.status_code for each in said[102:]} == {429}
+    assert int(said[-1].headers["retry-after"]) >= 1
+    assert known.get("/jobs").status_code == 200, "a key that is in use is not locked out"
+    cookie = {"Cookie": "headway=invented"}
+    assert client(None).get("/jobs", headers=cookie).status_code == 429
+    assert client(None).get("/jobs").status_code == 401, "nothing is looked up"
+
+
+def test_a_cursor_of_keys_that_names_no_key_is_refused(client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["superadmin"])
+    page = ask.get("/keys?limit=2").json()
+    rest = ask.get(f"/keys?limit=200&cursor={page['next_cursor']}").json()["items"]
+    assert len(rest) == len(keys) - 2
+    assert ask.get(f"/keys?cursor={make_cursor('keys', 'zzzzzzzzzzzz')}").status_code == 422

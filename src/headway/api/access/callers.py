@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from headway.api.access.keys import REMEMBERED_S, Keys
 from headway.api.access.oidc_settings import OidcSettings
-from headway.api.access.sessions import Sessions
+from headway.api.access.sessions import Sessions, address_of
 from headway.api.access.tenants import tenant_id_of
 from headway.api.wire.problems import Refused
 from headway.app import Headway
@@ -41,7 +41,7 @@ class Callers:
         # a key has no dots, and a token has two
         if self._issuer is not None and scheme.lower() == "bearer" and text.count(".") == 2:
             return await self._holder(self._issuer, text.strip())
-        return await self._keys.check(authorization)
+        return await self._keys.check(authorization, address_of(request))
 
     async def _holder(self, issuer: Issuer, token: str) -> ApiKey:
         from headway.api.access.oidc import as_key

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from headway.api.access.rates import Strangers
 from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.clock import from_micros
@@ -31,9 +32,10 @@ class Keys:
         self._unknown: OrderedDict[str, tuple[None, float]] = OrderedDict()  # invented ids push out no real ones
         self._used: dict[str, datetime] = {}  # what the database does not know yet
         self._written: dict[str, datetime] = {}
+        self.strangers = Strangers(monotonic)
 
-    async def check(self, authorization: str | None) -> ApiKey:
-        """The key of a request; raises `Refused` with 401."""
+    async def check(self, authorization: str | None, address: str = "") -> ApiKey:
+        """The key of a request from this address; raises `Refused` with 401, or 429 for too many unknown ones."""
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not text:
             raise Refused(
@@ -45,12 +47,17 @@ class Keys:
         given = read_key(text.strip())
         if given is None:
             raise Refused(401, "this is not a key, or a character of it is missing", headers=_CHALLENGE)
+        is_new = given.id not in self._found
+        if is_new:
+            self.strangers.take(address)
         stored = await self._stored(given.id)
         # an unknown key takes as long as a wrong one
         same = hmac.compare_digest(given.secret_hash, _NO_HASH if stored is None else stored.secret_hash)
         now = from_micros(self._app.clock.now())
         if stored is None or not same or stored.key.mode != given.mode or not stored.key.is_valid(now):
             raise Refused(401, "this key is unknown, revoked or expired", headers=_CHALLENGE)
+        if is_new:
+            self.strangers.give_back(address)
         self._note_use(stored.key, now)
         return stored.key
 

@@ -46,6 +46,28 @@ class Rates:
         return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
+class Strangers:
+    """How often one address may ask with keys or cookies that this process does not know: each costs a look at the
+    database. What turns out to be valid is given back."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._buckets = _Buckets(Rate(100, 60_000), monotonic)
+
+    def take(self, address: str) -> None:
+        """Raises `Refused` with 429."""
+        _, _, wait_s = self._buckets.take(address)
+        if wait_s:
+            raise Refused(
+                429,
+                f"too many unknown keys or sessions from this address: {self._buckets.rate} are looked up",
+                fix="use a valid key; ask again after the seconds that Retry-After says",
+                headers={"Retry-After": str(max(1, ceil(wait_s)))},
+            )
+
+    def give_back(self, address: str) -> None:
+        self._buckets.give_back(address)
+
+
 class _Buckets:
     """Token buckets of one rate. A new one is full; it fills evenly, up to the rate's count."""
 
@@ -69,3 +91,8 @@ class _Buckets:
         if len(self._left) > _MOST:
             self._left.popitem(last=False)
         return int(tokens), (self.rate.count - tokens) / self._per_s, wait_s
+
+    def give_back(self, owner: str) -> None:
+        """Take back what was taken last."""
+        tokens, at = self._left.get(owner, (float(self.rate.count), self._monotonic()))
+        self._left[owner] = (min(float(self.rate.count), tokens + 1), at)

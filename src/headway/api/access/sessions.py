@@ -51,10 +51,15 @@ class Sessions:
                 fix="send Authorization: Bearer hw_… instead",
             )
         secret_hash = _hash(secret)
+        is_new = secret_hash not in self._found
+        if is_new:
+            self._keys.strangers.take(address_of(request))
         found = await self._session(secret_hash)
         key = None if found is None else await self._keys.valid(found.key_id)
         if found is None or key is None:
             raise Refused(401, "this session is over", fix="log in again", headers={"WWW-Authenticate": "Bearer"})
+        if is_new:
+            self._keys.strangers.give_back(address_of(request))
         self._note_use(secret_hash, found)
         return key
 
@@ -108,6 +113,10 @@ class Sessions:
         known = self._used.get(secret_hash, session)
         if until - known.valid_until >= _MINUTE:
             self._used[secret_hash] = Session(session.key_id, session.created_at, session.expires_at, until)
+
+
+def address_of(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def cookie_name(request: Request) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, Routes
-from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.cursors import make_cursor, read_cursor, refuse_cursor
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.errors import NotAllowed
@@ -84,7 +84,11 @@ async def list_keys(call: Call[None, KeyQuery]) -> Listed:
         raise Refused(422, f"limit={query.limit} must be from 1 to 200")
     found = await call.verbs.aapi_keys()  # keys are never deleted, so a page begins behind the last one
     after = read_cursor("keys", query.cursor)
-    begin = next((place + 1 for place, key in enumerate(found) if key.id == after), 0)
+    begin = 0
+    if after is not None:
+        begin = next((place + 1 for place, key in enumerate(found) if key.id == after), -1)
+        if begin < 0:
+            raise refuse_cursor()
     page = found[begin : begin + query.limit]
     more = begin + query.limit < len(found)
     return Listed(list(page), make_cursor("keys", page[-1].id) if more else None)

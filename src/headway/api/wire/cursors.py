@@ -36,6 +36,11 @@ def read_cursor(of: str, cursor: str | None) -> str | None:
     return found.after
 
 
+def refuse_cursor() -> Refused:
+    """For one that has the right form, and names what the list does not have."""
+    return _not_a_cursor("it was not made here")
+
+
 def is_cursor_of(of: str, cursor: str) -> bool:
     try:
         return read_cursor(of, cursor) is not None
