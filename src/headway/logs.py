@@ -257,10 +257,26 @@ def _indented(text: str) -> str:
 def _redact(event: EventDict) -> EventDict:
     """Mask secrets in every value of the line; a value whose name is that of a secret is masked whole."""
     hidden = known()
+    if _is_clean(event, hidden):
+        return event
     for key, value in event.items():
         if key not in _OUR_OWN and key != "exc_info" and not isinstance(value, _PLAIN):
             event[key] = REDACTED if is_secret_name(key) and value else _redacted(value, hidden)
     return event
+
+
+def _is_clean(event: EventDict, hidden: Known) -> bool:
+    """Whether its values are plain and hold no secret: one look at all of them, for that is so of most lines."""
+    texts: list[str] = []
+    for key, value in event.items():
+        if isinstance(value, str):
+            texts.append(value)
+        elif not isinstance(value, _PLAIN):
+            return False
+        if is_secret_name(key):
+            return False
+    text = "\n".join(texts)
+    return redact(text, hidden) is text
 
 
 def _redacted(value: Any, hidden: Known) -> Any:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from headway.define.keys import KEYS
 from headway.define.kind import Kind, Redefined
 from headway.define.machine import MachineKind
-from headway.define.options import Options, has_placeholder, new_job
+from headway.define.options import Options, has_placeholder, new_job, new_job_of
 from headway.define.registry import AnyKind, Registry
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, InvalidPayload
@@ -100,6 +100,7 @@ class Definitions:
         self._registry = registry
         self._known: dict[str, Definition] = {}
         self._schemas: dict[str, Schema] = {}
+        self._rows: dict[str, tuple[Options, NewJob]] = {}  # what a job of the kind is like, without options of its own
         self._read_at = -FRESH_S
         self.fingerprint: str | None = None  # their number and the sum of their revisions, as `Due.defined` has it
 
@@ -118,6 +119,7 @@ class Definitions:
         self.fingerprint = f"{len(found)}/{sum(each.revision for each in found)}"
         self._known = {each.kind: each for each in found}
         self._schemas.clear()
+        self._rows.clear()
         for kind in self._registry:
             kind.redefine(_redefined(self._known.get(kind.name)))
 
@@ -157,7 +159,11 @@ class Definitions:
                 "command line: add --app module:app)"
             )
         self._check(definition, text)
-        return new_job(kind, text, options, now=now, default=_options(definition))
+        base = self._rows.get(kind)
+        if base is None:
+            default = _options(definition)
+            base = self._rows[kind] = (default, default.row(kind))
+        return new_job_of(base, text, options, now=now)
 
     def check_bounds(self, kind: str, options: Mapping[str, Any]) -> None:
         """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set so: for what keys of

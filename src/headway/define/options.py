@@ -165,12 +165,18 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
 
     `now` is in microseconds; `default` are the options that the given ones override.
     """
-    merged = (default or _DEFAULT).merged(options)
+    default = default or _DEFAULT
+    return new_job_of((default, default.row(checks.name(kind, "kind"))), payload, options, now=now)
+
+
+def new_job_of(base: tuple[Options, NewJob], payload: str, options: Mapping[str, Any], *, now: int) -> NewJob:
+    """The same of a kind whose options, and the row of a job with just these, are known: the given ones win."""
+    default, own = base
+    merged, row = default.merged_with(own, options)
     uniqueness.check_conflict(merged)
     checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
-    row = merged.row(checks.name(kind, "kind"))
-    key = uniqueness.key_of_payload(merged, payload, kind)
-    return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key)
+    key = uniqueness.key_of_payload(merged, payload, row.kind)
+    return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key, max_losses=merged.max_losses)
 
 
 def laid_over(job: NewJob, given: Mapping[str, Any], *, now: int) -> NewJob:
