@@ -22,6 +22,7 @@ from headway.api.access.tenants import Tenants, check_role
 from headway.api.call import Answer, Call
 from headway.api.document import reference
 from headway.api.document.openapi import document
+from headway.api.enqueues import Enqueues
 from headway.api.routes import PREFIX, SUPERADMINS, Route
 from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
@@ -76,6 +77,7 @@ class Api:
         self._callers = Callers(app, self.keys, self._sessions, oidc or oidc_settings(app._config.get("oidc", {})))
         self._workers = Gateway(app, __version__)
         self._streams = Streams()
+        self._enqueues = Enqueues(app)
         self._tenants = Tenants(app)
         self._watch = DatabaseWatch(app)
         self._rates = Rates(self.settings)
@@ -252,6 +254,7 @@ class Api:
             workers=self._workers,
             gone=partial(_gone, request),
             streams=self._streams,
+            enqueues=self._enqueues,
             allowed=partial(self._callers.check, request),
             begin_session=partial(self._sessions.begin, request, key),
             end_session=partial(self._sessions.end, request),

@@ -11,6 +11,7 @@ import msgspec
 
 from headway.api.access.narrowed import hidden_job, is_narrowed, refuse_hidden, seen_ids
 from headway.api.call import Answer, Call
+from headway.api.enqueues import is_plain_enough
 from headway.api.routes import PRODUCERS, Routes
 from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
@@ -145,6 +146,9 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
             built = await built_jobs(call, jobs)
         except (Refused, HeadwayError) as error:
             await refuse_unless_replayed(call.verbs, call.request, error)
+        if len(built) == 1 and call.request is None and is_plain_enough(built[0]):
+            one, row = await call.enqueues.enqueue(call.verbs, built[0])
+            return [_made(row or _deleted(one.id), one.created)], {}
         done = await call.verbs.aenqueue_many(built, request=call.request, existing=existing)
     except Replayed as again:
         return await _stored(call, again.created), REPLAYED
@@ -206,16 +210,17 @@ async def _active(call: Call[Any, None], kind: str) -> Definition:
 async def _stored(call: Call[Any, None], enqueued: list[tuple[str, bool]]) -> list[JobMade]:
     ids = [job_id for job_id, _ in enqueued]
     found = {job.id: job for job in await call.app.store.arun(call.app.store.ops.get(ids, tenant_id=None, raw=True))}
-    gone = next((job_id for job_id in ids if job_id not in found), "")
-    if gone:
-        raise Refused(409, f"job {gone}, which this request enqueued, was deleted meanwhile", job_id=gone)
-    return [_made(found[job_id], created) for job_id, created in enqueued]
+    return [_made(found.get(job_id) or _deleted(job_id), created) for job_id, created in enqueued]
+
+
+def _deleted(job_id: str) -> Any:
+    raise Refused(409, f"job {job_id}, which this request enqueued, was deleted meanwhile", job_id=job_id)
 
 
 def _options(job: JobIn) -> tuple[str, str | None, dict[str, Any]]:
     """The kind, the template and the options, each under its own name."""
-    given = {name: getattr(job, name) for name in job.__struct_fields__}
-    given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    fields = zip(job.__struct_fields__, msgspec.structs.astuple(job), strict=True)
+    given = {name: value for name, value in fields if value is not msgspec.UNSET}
     for alias, name in _ALIASES.items():
         value = given.pop(alias, None)
         if value is not None:

@@ -1,0 +1,104 @@
+"""Stores the jobs of requests that come at the same time together: one transaction costs as much as its first job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import msgspec
+
+from headway.app import Headway
+from headway.app.verbs import Verbs
+from headway.errors import HeadwayError, StoreError
+from headway.model.job import Enqueued, Job, NewJob
+
+_MOST_JOBS = 100
+_MOST_CHARACTERS = 256 * 1024  # of their payloads: large ones gain nothing, and would keep small ones waiting
+_AT_ONCE = 2  # transactions of a tenant: the next one fills up while these commit
+
+Stored = tuple[Enqueued, Job | None]
+"""What became of a job, and its row; None if it was deleted meanwhile."""
+
+
+class _Waiting(msgspec.Struct, eq=False):
+    job: NewJob
+    stored: asyncio.Future[Stored]
+
+
+class Enqueues:
+    """Plain jobs on their way into the database, by tenant. Each request has its own answer or error."""
+
+    def __init__(self, app: Headway) -> None:
+        self._app = app
+        self._lanes: dict[Verbs, _Lane] = {}
+
+    async def enqueue(self, verbs: Verbs, job: NewJob) -> Stored:
+        """Enqueue one job that `is_plain_enough`; raises as `enqueue_many` does."""
+        lane = self._lanes.get(verbs)
+        if lane is None:
+            lane = self._lanes[verbs] = _Lane(self._app, verbs)
+        one = _Waiting(job, asyncio.get_running_loop().create_future())
+        lane.waiting.append(one)
+        if len(lane.tasks) < _AT_ONCE:
+            lane.tasks.add(asyncio.create_task(self._store_all(verbs, lane)))
+        return await one.stored
+
+    async def _store_all(self, verbs: Verbs, lane: _Lane) -> None:
+        task = asyncio.current_task()
+        try:
+            while lane.waiting:
+                await lane.store_next()
+        finally:
+            # at once, not in a callback of the task: who comes next has to know that nobody works here any more
+            lane.tasks.discard(task)
+            if not lane.tasks and not lane.waiting:
+                self._lanes.pop(verbs, None)
+
+
+def is_plain_enough(job: NewJob) -> bool:
+    """Whether it can be stored beside jobs of others: it has nothing that another transaction could keep waiting."""
+    return job.unique_key is None and job.idempotency_key is None and not job.is_tied
+
+
+class _Lane:
+    """The jobs of one tenant, in the order in which they came."""
+
+    def __init__(self, app: Headway, verbs: Verbs) -> None:
+        self._app = app
+        self._verbs = verbs
+        self.waiting: deque[_Waiting] = deque()
+        self.tasks: set[asyncio.Task[None] | None] = set()
+
+    async def store_next(self) -> None:
+        batch = self._next_batch()
+        if not await self._store(batch):
+            for each in batch:  # one of them was refused: each gets its own answer
+                await self._store([each])
+
+    def _next_batch(self) -> list[_Waiting]:
+        batch = [self.waiting.popleft()]
+        size = len(batch[0].job.payload)
+        while self.waiting and len(batch) < _MOST_JOBS:
+            size += len(self.waiting[0].job.payload)
+            if size > _MOST_CHARACTERS:
+                break
+            batch.append(self.waiting.popleft())
+        return batch
+
+    async def _store(self, batch: list[_Waiting]) -> bool:
+        """Store the jobs and answer their requests; False if they have to be stored one by one."""
+        try:
+            done = await self._verbs.aenqueue_many([each.job for each in batch])
+            get = self._app.store.ops.get([each.id for each in done], tenant_id=None, raw=True)
+            rows = {row.id: row for row in await self._app.store.arun(get)}
+        except Exception as error:
+            if len(batch) > 1 and isinstance(error, HeadwayError) and not isinstance(error, StoreError):
+                return False
+            for each in batch:
+                if not each.stored.done():
+                    each.stored.set_exception(error)
+            return True
+        for each, one in zip(batch, done, strict=True):
+            if not each.stored.done():  # its client may have gone away
+                each.stored.set_result((one, rows.get(one.id)))
+        return True

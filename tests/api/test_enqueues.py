@@ -1,0 +1,85 @@
+"""Requests that enqueue at the same time: stored together, and each with its own answer or error."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2 as httpx
+
+from headway import Headway
+from headway.api import Api
+from headway.app.verbs import Verbs
+from headway.errors import QueueFull, StoreUnavailable
+
+WELCOME = {"kind": "welcome", "payload": {"user_id": 7}}
+
+
+def at_once(
+    api: Api, loop: asyncio.AbstractEventLoop, key: str, bodies: list[dict[str, Any]], *, twice: bool = False
+) -> list[httpx.Response]:
+    async def client(http: httpx.AsyncClient, body: dict[str, Any]) -> httpx.Response:
+        said = await http.post("/api/v1/jobs", json=body)
+        return await http.post("/api/v1/jobs", json=body) if twice else said
+
+    async def run() -> list[httpx.Response]:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=api),
+            base_url="http://127.0.0.1",
+            headers={"Authorization": f"Bearer {key}"},
+        ) as http:
+            return await asyncio.gather(*(client(http, body) for body in bodies))
+
+    return loop.run_until_complete(asyncio.wait_for(run(), 60))
+
+
+def test_each_of_many_has_its_own_answer(
+    app: Headway,
+    api: Api,
+    loop: asyncio.AbstractEventLoop,
+    keys: dict[str, str],
+    monkeypatch: Any,
+) -> None:
+    sizes: list[int] = []
+    enqueue_many = Verbs.aenqueue_many
+
+    async def counted(self: Verbs, jobs: list[Any], **options: Any) -> Any:
+        sizes.append(len(jobs))
+        return await enqueue_many(self, jobs, **options)
+
+    monkeypatch.setattr(Verbs, "aenqueue_many", counted)
+    bodies: list[dict[str, Any]] = [{**WELCOME, "priority": n, "delay": "1h" if n % 3 == 0 else 0} for n in range(20)]
+    bodies[5]["payload"] = {"user_id": "seven"}  # not valid: it gets no further than the definition's schema
+    answers = at_once(api, loop, keys["producer"], bodies, twice=True)
+    assert [said.status_code for said in answers] == [422 if n == 5 else 201 for n in range(20)]
+    assert max(sizes) > 1, "they were stored one by one"
+    ids = [said.json()["id"] for n, said in enumerate(answers) if n != 5]
+    assert len(set(ids)) == 19
+    stored = {job.id: job for job in app.jobs(ids=ids, limit=100)}
+    for n, said in enumerate(answers):
+        if n != 5:
+            job, shown = stored[said.json()["id"]], said.json()
+            assert (job.priority, job.status) == (n, "scheduled" if n % 3 == 0 else "queued")
+            assert (shown["status"], shown["tenant_id"]) == (job.status, job.tenant_id)
+            assert (shown["queued_at"] is None) == (n % 3 == 0)
+
+    # one is refused by the database: the others are stored, and it gets its own answer
+    async def refusing(self: Verbs, jobs: list[Any], **options: Any) -> Any:
+        if any(job.priority == 3 for job in jobs):
+            raise QueueFull("full")
+        return await counted(self, jobs, **options)
+
+    sizes.clear()
+    monkeypatch.setattr(Verbs, "aenqueue_many", refusing)
+    answers = at_once(api, loop, keys["producer"], [{**WELCOME, "priority": n} for n in range(10)])
+    assert [said.status_code for said in answers] == [429 if n == 3 else 201 for n in range(10)]
+    assert len({said.json()["id"] for n, said in enumerate(answers) if n != 3}) == 9
+
+    async def away(self: Verbs, jobs: list[Any], **options: Any) -> Any:
+        raise StoreUnavailable("away")
+
+    # the jobs may have been stored: nothing is tried again
+    sizes.clear()
+    monkeypatch.setattr(Verbs, "aenqueue_many", away)
+    assert {said.status_code for said in at_once(api, loop, keys["producer"], [WELCOME] * 5)} == {503}
+    assert api._enqueues._lanes == {}
