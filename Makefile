@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench crash chaos fuzz format
+.PHONY: demo test test-all check bench crash chaos fuzz format docs
 
 .venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -42,7 +42,12 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) docs
 	$(MAKE) test BROWSER=--need-browser
+
+# the pages of docs/ as a searchable site in build/site; fails on a broken link, and on anything loaded from elsewhere
+docs: .venv/ready
+	$(BIN)/python tools/docs_site.py
 
 format: .venv/ready
 	$(BIN)/python tools/async_twins.py

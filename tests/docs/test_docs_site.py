@@ -1,0 +1,57 @@
+"""What `make docs` makes of the pages, short of building it: links, code blocks, navigation, foreign origins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs import docs_pages
+from tools import docs_site
+
+
+def test_pages_are_copied_so_that_their_links_lead_to_pages(tmp_path: Path) -> None:
+    docs_site.stage(tmp_path)
+    pages = {path.relative_to(tmp_path / "docs"): path.read_text("utf-8") for path in (tmp_path / "docs").rglob("*.md")}
+    for where, text in pages.items():
+        for link in re.findall(r"\]\(([^)\s#]+)", docs_pages.prose_of(tmp_path / "docs" / where)):
+            assert "://" in link or (tmp_path / "docs" / where.parent / link).exists(), f"{where} links to {link}"
+        assert not re.search(r"^\s*```\w+[ \t]", text, re.MULTILINE), f"{where} has words behind a language"
+    assert "](../project/security.md)" not in pages[Path("index.md")]  # from the top it is one folder down
+    assert "](project/security.md)" in pages[Path("index.md")]
+    assert "::: headway.app.Headway" in pages[Path("reference/python.md")]
+
+    named = set(_pages_of(docs_site.navigation()))
+    assert named == {path.as_posix() for path in pages}
+    listed = re.findall(r"\]\(([^)]+)\.html\): \S", (tmp_path / "docs/llms.txt").read_text("utf-8"))
+    assert {f"{name}.md" for name in listed} == {
+        name for name in named if not name.startswith("project/") and name not in ("index.md", "reference/python.md")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.html", '<a href="https://elsewhere.example">there</a>', 0),
+        ("a.html", '<script src="assets/a.js"></script><link rel="stylesheet" href="../a.css">', 0),
+        ("a.html", '<link rel="canonical" href="https://headway.example/">', 0),
+        ("a.html", '<script async src="https://cdn.example/a.js"></script>', 1),
+        ("a.html", '<img alt="x" src="//cdn.example/a.png">', 1),
+        ("a.html", '<link rel="stylesheet" href="https://fonts.example/a.css">', 1),
+        ("a.html", "<link rel=preconnect href=https://fonts.example crossorigin>", 1),
+        ("a.css", '@import "https://fonts.example/a.css"; a {background: url(//cdn.example/a.png)}', 2),
+    ],
+)
+def test_what_a_browser_would_load_from_elsewhere_is_found(tmp_path: Path, name: str, text: str, found: int) -> None:
+    (tmp_path / name).write_text(text)
+    assert len(docs_site.foreign(tmp_path)) == found
+
+
+def _pages_of(navigation: list[Any]) -> list[str]:
+    found = []
+    for item in navigation:
+        for value in item.values():
+            found += [value] if isinstance(value, str) else _pages_of(value)
+    return found
