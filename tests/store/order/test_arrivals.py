@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from headway.store.ops import Op
 from headway.store.sqlite.order import postponed
 from tests.tenant_ids import tenant_id
 
@@ -200,6 +201,18 @@ def test_no_long_answer_is_read_under_the_write_lock(db, make, what):
         assert 0 < counted.longest <= 2 * PIECE
     go_on(db)
     assert count(db, "canceled") == 50
+
+
+def test_a_car_that_starts_while_the_train_is_read_is_not_said_to_be_cleared(db):
+    ids = [db.enqueue(train="t").id for _ in range(30)]
+    op = db.ops.clear_train("t", tenant_id=None, actor=None)
+    if db.dialect == "sqlite":
+        db.run(Op(op.read_ahead, writes=False))
+        op = msgspec.structs.replace(op, read_ahead=None)
+    db.finish(db.take())
+    db.finish(db.take())
+    assert db.take().id == ids[2]
+    assert db.run(op) == ids[3:]
 
 
 class Counted:

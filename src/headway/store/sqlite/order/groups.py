@@ -42,9 +42,11 @@ class GroupVerbs(Verbs):
                 return (yield from cancel_jobs(ids, now, tenant_id=tenant, reason=why, actor=actor))
             if before is None:
                 yield from read_ahead()
+            statuses = before or {}
             yield from postponed.postpone("stopping", [group_id])
-            some = yield from cancel_jobs(ids[: postponed.PIECE], now, tenant_id=tenant, reason=why, actor=actor)
-            return (before or {}) | some
+            some = ids[: postponed.PIECE]
+            statuses.update((yield from cancel_jobs(some, now, tenant_id=tenant, reason=why, actor=actor)))
+            return statuses
 
         return SqliteOp(steps, writes=True, read_ahead=read_ahead)
 

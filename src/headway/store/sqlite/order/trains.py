@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from itertools import takewhile
+
 from headway.clock import from_micros
 from headway.model import refusals
 from headway.model.ids import DEFAULT_TENANT_ID
@@ -74,11 +78,11 @@ class TrainVerbs(Verbs):
     def clear_train(self, train: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
         tenant = tenant_id or DEFAULT_TENANT_ID
 
-        before: Rows | None = None
+        before: _HeldCars | None = None
 
         def read_ahead() -> Steps[None]:
             nonlocal before
-            before = yield Statement(_SQL["held_cars"], (tenant, train))
+            before = _HeldCars((yield Statement(_SQL["held_cars"], (tenant, train))))
 
         def steps() -> Steps[list[str]]:
             now = self._clock.now()
@@ -87,9 +91,8 @@ class TrainVerbs(Verbs):
             yield Statement(_SQL["clear"], (tenant, train, now, "it is being cleared", actor))
             ids = yield from _clear_piece(tenant, train, now)
             yield record(now, tenant, None, actor, "clear train", train)
-            for (first_left,) in (yield Statement(_SQL["first_left"], (tenant, train))):
-                ids += [job_id for job_id, position in before or () if position >= first_left]
-            return sorted(set(ids))
+            left = yield Statement(_SQL["first_left"], (tenant, train))
+            return before.and_cleared(ids, left[0][0]) if left and before else sorted(ids)
 
         return SqliteOp(steps, writes=True, read_ahead=read_ahead)
 
@@ -133,6 +136,25 @@ class TrainVerbs(Verbs):
             return (min(_COUNTED_UP_TO, ahead + (locomotive is not None)), locomotive)
 
         return SqliteOp(steps, writes=False)
+
+
+class _HeldCars:
+    """The held cars of a long train, sorted before the write lock is taken: under it, only the first ones are looked
+    at."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows  # in their order
+        self._ids = sorted(job_id for job_id, _ in rows)
+
+    def and_cleared(self, ids: Iterable[str], first_left: int) -> list[str]:
+        """The ids of the cars from this position on, and these, which were ahead of them."""
+        ahead = {job_id for job_id, _ in takewhile(lambda row: row[1] < first_left, self._rows)}
+        cleared = set(ids)
+        for job_id in ahead - cleared:  # it ran, or was taken out meanwhile
+            del self._ids[bisect_left(self._ids, job_id)]
+        for job_id in cleared - ahead:  # the locomotive
+            insort(self._ids, job_id)
+        return self._ids
 
 
 def clear_some(tenant: str, train: str, now: int) -> Steps[int]:

@@ -11,7 +11,8 @@ select id, position
 from jobs indexed by jobs_held
 where tenant_id = ?1
   and train = ?2
-  and status = 'held';
+  and status = 'held'
+order by position;
 
 -- name: clear
 -- up to the last car that is there now
