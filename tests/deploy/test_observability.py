@@ -96,3 +96,44 @@ def test_promtool_accepts_the_files_where_it_can_be_had(tmp_path: Path, capsys: 
     )
     assert done.returncode == 0, done.stderr
     assert f"{len(RULES)} rules found" in done.stdout
+    (tmp_path / "unit.yaml").write_text(yaml.safe_dump({"rule_files": [], "tests": EXPRESSIONS}))
+    done = subprocess.run(
+        [promtool, "test", "rules", "unit.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _gives(alert: str, series: dict[str, int], sample: str | None, value: float = 0.0) -> dict[str, Any]:
+    """With these values, of two processes that are scraped, the rule's expression gives this one sample, or none."""
+    (expr,) = (rule["expr"] for rule in RULES if rule["alert"] == alert)
+    scraped = {name.replace("I", f'instance="{n}"'): value for n in "ab" for name, value in series.items()}
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": f"{value}x60"} for name, value in scraped.items()],
+        "promql_expr_test": [
+            {
+                "expr": expr,
+                "eval_time": "30m",
+                "exp_samples": [] if sample is None else [{"labels": sample, "value": value}],
+            }
+        ],
+    }
+
+
+_DEAD = 'headway_recent_jobs_per_second{I,tenant="acme",what="dead"}'
+_STARTED = 'headway_recent_jobs_per_second{I,tenant="acme",what="started"}'
+_RETRIED = 'headway_recent_jobs_per_second{I,tenant="acme",what="retried"}'
+_QUEUED = 'headway_jobs{I,tenant="acme",queue="mail",status="queued"}'
+EXPRESSIONS = [
+    _gives("HeadwayDatabaseDown", {"headway_up{I}": 0}, "{}", 0),
+    _gives("HeadwayDatabaseDown", {"headway_up{I}": 1}, None),
+    _gives("HeadwayNoWorkers", {"headway_workers{I}": 0, _QUEUED: 5}, "{}", 0),
+    _gives("HeadwayNoWorkers", {"headway_workers{I}": 2, _QUEUED: 5}, None),
+    _gives("HeadwayNoWorkers", {"headway_workers{I}": 0, _QUEUED: 0}, None),
+    _gives("HeadwayQueueWaits", {'headway_queue_oldest_seconds{I,queue="mail"}': 1_000}, '{queue="mail"}', 1_000),
+    _gives("HeadwayDeadJobs", {_DEAD: 1}, '{tenant="acme"}', 300),
+    _gives("HeadwayDeadJobs", {_DEAD: 0}, None),
+    _gives("HeadwayManyRetries", {_STARTED: 10, _RETRIED: 3}, '{tenant="acme"}', 3),
+    _gives("HeadwayManyRetries", {_STARTED: 10, _RETRIED: 1}, None),
+    _gives("HeadwayOutcomesUnwritten", {"headway_worker_unwritten_outcomes{I}": 5}, None),
+]

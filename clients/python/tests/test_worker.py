@@ -46,6 +46,8 @@ def test_handlers_get_what_they_ask_for(client: Client, working: Any) -> None:
     @worker.handler("welcome")
     def welcome(user_id: int, ctx: Context, lang: str = "en") -> str:
         ctx.log("one")
+        assert ctx.traceparent.startswith(f"00-{ctx.trace_id}-")
+        assert ctx.trace_id == ctx.job_id.replace("-", "")
         return f"{user_id} {lang} {ctx.kind} {ctx.fence}"
 
     @worker.handler("report")

@@ -263,7 +263,7 @@ class Fetcher:
             began = time.monotonic()
             claims = await self._database.run(self._ops.claim(worker_id, queue.name, limit))
             if self._metrics is not None:
-                self._metrics.claimed(queue.name, len(claims), time.monotonic() - began)
+                self._metrics.polled(queue.name, len(claims), time.monotonic() - began)
             await self._claimed(queue, limit, claims, worker_id)
         except LeaseLost:
             await self._lease.renew(worker_id, "the database does not know this worker any more")
@@ -288,6 +288,8 @@ class Fetcher:
             queue.worked_at = now
         queue.poll_at = now + self._interval(queue, now, random.random())
         if claims:
+            if self._metrics is not None:
+                self._metrics.claimed(queue.name, len(claims))
             await self._start(claims, worker_id, now)
 
     def _interval(self, queue: PolledQueue, now: float, jitter: float) -> float:

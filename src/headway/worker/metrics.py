@@ -27,11 +27,13 @@ class WorkerMetrics(ProcessMetrics):
         self.gauge("headway_worker_lease_age_seconds", lambda: {own: time.monotonic() - lease.renewed_at})
         self.gauge("headway_tick_late_seconds", lambda: {(loop.name,): loop.late_s for loop in loops})
 
-    def claimed(self, queue: str, jobs: int, took_s: float) -> None:
+    def polled(self, queue: str, jobs: int, took_s: float) -> None:
         self.observe("headway_claim_seconds", (), took_s)
         self.count("headway_polls_total", (queue, "jobs" if jobs else "none"))
-        if jobs:
-            self.count("headway_jobs_claimed_total", (queue,), jobs)
+
+    def claimed(self, queue: str, jobs: int) -> None:
+        """By a poll, or by a settle that takes what it sets free."""
+        self.count("headway_jobs_claimed_total", (queue,), jobs)
 
     def settled(self, written: Sequence[Entry], took_s: float) -> None:
         self.observe("headway_settle_seconds", (), took_s)

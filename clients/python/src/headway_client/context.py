@@ -40,6 +40,8 @@ class Context:
         self.queue: str = job["queue"]
         self.tenant_id: str = job["tenant_id"]
         self.tries: int = job["tries"]
+        self.trace_id: str = job["trace_id"]
+        self.traceparent: str = job["traceparent"]  # the W3C header that takes the trace on
         self.step: str | None = job["step"]
         self.signals: Sequence[Signal] = [Signal(**signal) for signal in job["signals"]]
         self.children: Sequence[Child] = [Child(**child) for child in job["children"]]

@@ -188,7 +188,7 @@ class Worker:
 
     async def _execute(self, run: Running) -> None:
         ctx = run.ctx
-        logs.job.set({"job_id": ctx.job_id, "kind": ctx.kind, "fence": ctx.fence})
+        logs.job.set({"job_id": ctx.job_id, "kind": ctx.kind, "fence": ctx.fence, "trace_id": ctx.trace_id})
         found = self._handlers.get((ctx.kind, ctx.step)) or self._handlers.get(
             (ctx.kind, START if ctx.step is None else None)
         )

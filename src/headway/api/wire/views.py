@@ -31,6 +31,7 @@ def _with_aliases(name: str, struct: type[msgspec.Struct], aliases: dict[str, st
     """A struct of the same fields and the aliases, for the OpenAPI document."""
     fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
     fields |= {alias: fields[meant] for alias, meant in aliases.items()}
+    fields |= {"trace": str} if struct is Job else {}
     return msgspec.defstruct(name, list(fields.items()), namespace={"__doc__": struct.__doc__})
 
 
@@ -48,7 +49,7 @@ class Listed(msgspec.Struct):
 
 def job_view(job: Job) -> dict[str, Any]:
     fields = msgspec.structs.asdict(job)
-    return fields | {alias: fields[meant] for alias, meant in _JOB_ALIASES.items()}
+    return fields | {alias: fields[meant] for alias, meant in _JOB_ALIASES.items()} | {"trace": job.trace}
 
 
 def attempt_view(attempt: Attempt) -> dict[str, Any]:
