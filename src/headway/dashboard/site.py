@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -50,8 +49,7 @@ class Site:
         self._assets = Assets()
         self._renderer = Renderer(self._assets)
         self._live = Live()
-        self._links: set[str] = set()  # that log in once
-        self._links_key: str | None = None
+        self._links: dict[str, str] = {}  # tokens that log in once, each with its key
 
     async def __call__(self, request: Request, path: str) -> Response:
         """The answer for this path, which is below the mount point."""
@@ -66,12 +64,9 @@ class Site:
     async def aclose(self) -> None:
         await self._live.aclose()
 
-    def make_link(self, key_text: str) -> str:
-        """A path that logs its first visitor in, with this key: for a person at this machine."""
-        token = secrets.token_urlsafe(24)
-        self._links.add(token)
-        self._links_key = key_text
-        return f"/login/once?token={token}"
+    def let_in_once(self, token: str, key: str) -> None:
+        """Log in whoever shows this token first, with this key: for a person at this machine."""
+        self._links[token] = key
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path.startswith("/assets/"):
@@ -156,13 +151,11 @@ class Site:
         return _to(_root(request) + _within(request.query_params.get("next")), cookie)
 
     async def _login_once(self, request: Request) -> Response:
-        token = request.query_params.get("token", "")
-        if token not in self._links or self._links_key is None:
-            return await self._login_page(
-                request, wrong="this link was used already, or is another server's", status=401
-            )
-        self._links.discard(token)
-        _, cookie = await self._api.log_in(request, self._links_key)
+        key = self._links.pop(request.query_params.get("token", ""), None)
+        if key is None:
+            used = "this link was used already, or is another server's"
+            return await self._login_page(request, wrong=used, status=401)
+        _, cookie = await self._api.log_in(request, key)
         return _to(f"{_root(request)}/", cookie)
 
     async def _logout(self, request: Request) -> Response:
