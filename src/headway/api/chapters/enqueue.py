@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -26,6 +27,7 @@ routes = Routes("enqueue")
 U = msgspec.UnsetType
 
 _LONGEST_BATCH = 1_000
+_BUILT_AT_ONCE = 50  # jobs of a batch, before other requests have their turn
 _ALIASES = {"definition_key": "kind", "dedupe_key": "unique_key"}
 # the options that a definition bounds, and the fields of a job that they set
 _BOUNDED = {
@@ -163,7 +165,12 @@ async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJo
     """The jobs, as the key may enqueue them; raises `Refused`."""
     await call.verbs.alearn(None)
     made_by: dict[str, Any] = {"created_by": call.actor} | ({} if call.trace is None else {"trace_id": call.trace})
-    return [await _built(call, job, made_by) for job in jobs]
+    built: list[NewJob] = []
+    for job in jobs:
+        built.append(await _built(call, job, made_by))
+        if len(built) % _BUILT_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return built
 
 
 async def _built(call: Call[Any, None], job: JobIn, made_by: dict[str, Any]) -> NewJob:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 import uvicorn
 
@@ -17,7 +18,6 @@ from headway.logs import get_logger
 from headway.worker import stopped_by_signals, stopped_with_supervisor
 
 _log = get_logger("headway.api")
-_LARGEST_HEAD = 65_536  # bytes of a request's line and headers
 _BACKLOG = 2_048
 
 
@@ -35,9 +35,18 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
         access_log=False,  # the API writes its own, with key and request id
         server_header=False,
         timeout_graceful_shutdown=ceil(grace_s),
-        h11_max_incomplete_event_size=_LARGEST_HEAD,
+        http=_http(),
     )
     _Server(config, api).run(sockets=[listener])
+
+
+def _http() -> Any:
+    """How HTTP is spoken: h11 is there in any case, but takes several times as long, and waits for heads for ever."""
+    try:
+        from headway.api.serving.connection import Connection
+    except ImportError:  # httptools belongs to headway[server]
+        return "h11"
+    return Connection
 
 
 def listen(host: str, port: int) -> socket.socket:

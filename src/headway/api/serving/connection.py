@@ -1,0 +1,71 @@
+"""HTTP on a connection, as uvicorn has it; but a request's head has to arrive in time, and is of limited length."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
+
+HEAD_S = 10.0
+"""How long a request's line and headers may take to arrive; the body has a time of its own."""
+LARGEST_HEAD = 65_536
+
+
+class Connection(HttpToolsProtocol):
+    """Closes connections that send a head bit by bit, or without end: each would take a place for good."""
+
+    _in_head = True  # a request's head has not arrived completely; at first none has
+    _received = 0  # bytes of that head
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HEAD_S, self._too_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._in_head:
+            self._cancel_deadline()
+            return
+        self._received += len(data)
+        if self._received > LARGEST_HEAD:
+            self.send_400_response(f"the head of the request is longer than {LARGEST_HEAD:,} bytes")
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_S, self._too_late)
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._received = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP is answered as every other bad request is."""
+        self._cancel_deadline()
+        body = msgspec.json.encode(problem_of(Refused(400, msg), "")[0])
+        head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[400] + head.encode() + body)
+        self.transport.close()
+
+    def _too_late(self) -> None:
+        self._deadline = None
+        if self.cycle is not None and not self.cycle.response_complete:
+            # an earlier request of this connection is still being answered
+            self._deadline = self.loop.call_later(HEAD_S, self._too_late)
+        else:
+            self.transport.close()
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

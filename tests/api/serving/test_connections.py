@@ -1,0 +1,78 @@
+"""What arrives on a connection: old versions, several requests at once, heads that come slowly or never end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from headway import Headway
+from headway.api import Api
+from headway.api.serving import connection
+
+
+@pytest.fixture
+def port(sqlite_migrated_path: Any, monkeypatch: Any) -> Iterator[int]:
+    monkeypatch.setattr(connection, "HEAD_S", 0.3)
+    app = Headway(f"sqlite:///{sqlite_migrated_path}")
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(Api(app), http=connection.Connection, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join(10)
+    app.close()
+
+
+def said(port: int, *pieces: bytes) -> bytes:
+    """All that is answered until the server closes the connection."""
+
+    async def ask() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        answer = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        return answer
+
+    return asyncio.run(ask())
+
+
+HOST = b"Host: 127.0.0.1\r\n"
+CLOSE = b"Connection: close\r\n"
+
+
+def test_old_versions_and_several_requests_at_once_are_answered_in_order(port: int) -> None:
+    assert said(port, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
+    three = [b"GET /%s HTTP/1.1\r\n" % path + HOST for path in (b"healthz", b"nowhere", b"readyz")]
+    answers = said(port, b"\r\n".join([*three[:2], three[2] + CLOSE]) + b"\r\n").split(b"HTTP/1.1 ")
+    assert [each[:3] for each in answers[1:]] == [b"200", b"404", b"200"]
+    answer = said(port, b"HEAD /healthz HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_what_is_not_http_is_a_problem_too(port: int) -> None:
+    for sent in (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n"):
+        answer = said(port, sent)
+        assert answer.startswith(b"HTTP/1.1 400"), sent
+        assert b"application/problem+json" in answer
+        assert b'"code":"BadRequest"' in answer
+
+
+def test_a_head_arrives_in_time_and_is_not_too_long(port: int) -> None:
+    assert said(port) == b"", "it sends nothing"
+    assert said(port, b"GET /healthz HTTP/1.1\r\nX: ") == b"", "its head never ends"
+    first = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
+    answer = said(port, first, b"GET /healthz HT")
+    assert answer.startswith(b"HTTP/1.1 200"), "the first request is answered, the second one is not waited for"
+    long = said(port, b"GET /healthz HTTP/1.1\r\nX: ", b"x" * 70_000)
+    assert (long[:12], b"longer than 65,536" in long) == (b"HTTP/1.1 400", True)
