@@ -48,6 +48,7 @@ SOURCES = (
         "job_lists",
         "tenant_care",
         "stats",
+        "overview",
     ),
 )
 # calls that block wherever they stand, and what to await instead

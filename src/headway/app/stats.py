@@ -28,14 +28,15 @@ class StatVerbs(VerbBase):
         since: datetime | Duration | None = None,
         until: datetime | None = None,
         by: By | Collection[By] = (),
-        queue: str | None = None,
-        kind: str | None = None,
+        queue: str | Collection[str] | None = None,
+        kind: str | Collection[str] | None = None,
     ) -> list[Stat]:
         """What happened, in order of time: jobs enqueued, succeeded, dead and so on, how long they waited and ran.
 
         `since` is a time or an age ("6h"); by default the last hour by minutes, day by hours, 30 days by days. A span
         is given whole: the first one is that in which `since` is. `by="kind"`, or several of tenant, queue and kind,
-        gives one each; spans in which nothing happened are left out. Raises `InvalidJob`.
+        gives one each; spans in which nothing happened are left out. `queue` and `kind` may be several. Raises
+        `InvalidJob`.
         """
         return self._run(self._stats(every, since, until, by, queue, kind))
 
@@ -47,14 +48,25 @@ class StatVerbs(VerbBase):
         since: datetime | Duration | None,
         until: datetime | None,
         by: By | Collection[By],
-        queue: str | None,
-        kind: str | None,
+        queue: str | Collection[str] | None,
+        kind: str | Collection[str] | None,
     ) -> Op[list[Stat]]:
         names = _checked_by(by)
         begin_at, end_at = self._between(every, since, until)
         op = self._store.ops.stats(
-            every, since=begin_at, until=end_at, tenant_id=self._visible_tenant, queue=queue, kind=kind
+            every,
+            since=begin_at,
+            until=end_at,
+            tenant_id=self._visible_tenant,
+            queue=queue if isinstance(queue, str) else None,
+            kind=kind if isinstance(kind, str) else None,
         )
+
+        def wanted(row: StatRow) -> bool:
+            return _among(row.queue, queue) and _among(row.kind, kind)
+
+        if not (isinstance(queue, str | None) and isinstance(kind, str | None)):
+            op = then(op, lambda rows: [row for row in rows if wanted(row)])
         return then(op, lambda rows: _grouped(rows, names))
 
     def _between(
@@ -87,6 +99,10 @@ def _checked_by(by: By | Collection[By]) -> tuple[By, ...]:
     if unknown:
         raise InvalidJob(f"by={by!r} must be some of {', '.join(_BY)}")
     return tuple(name for name in _BY if name in names)
+
+
+def _among(name: str, wanted: str | Collection[str] | None) -> bool:
+    return wanted is None or name == wanted or (not isinstance(wanted, str) and name in wanted)
 
 
 def _grouped(rows: list[StatRow], by: tuple[By, ...]) -> list[Stat]:

@@ -12,6 +12,7 @@ from headway.app.aio.groups import AsyncGroupVerbs
 from headway.app.aio.job_lists import AsyncJobListVerbs
 from headway.app.aio.limits import AsyncLimitVerbs
 from headway.app.aio.machines import AsyncMachineVerbs
+from headway.app.aio.overview import AsyncOverviewVerbs
 from headway.app.aio.queues import AsyncQueueVerbs
 from headway.app.aio.run_now import AsyncRunNowVerbs
 from headway.app.aio.schedules import AsyncScheduleVerbs
@@ -23,6 +24,7 @@ from headway.app.reservations import ReservationVerbs
 
 
 class Verbs(
+    AsyncOverviewVerbs,
     AsyncDeleteVerbs,
     AsyncMachineVerbs,
     AsyncTrainVerbs,

@@ -171,6 +171,12 @@ def quantile(times: Mapping[int, int], q: float) -> float | None:
     return float(BOUNDS_MS[-1])  # not reached: the last bucket has it
 
 
+def time_taken_ms(times: Mapping[int, int]) -> float:
+    """How long these were together, taking each as the middle of its bucket."""
+    middles = ((BOUNDS_MS[n - 1] + BOUNDS_MS[min(n, len(BOUNDS_MS) - 1)]) / 2 if n else 0.5 for n in times)
+    return sum(middle * count for middle, count in zip(middles, times.values(), strict=True))
+
+
 def milliseconds(micros: int) -> int:
     """A time as a delta holds it; a clock that went backwards gives none below zero."""
     return min(max(micros // 1_000, 0), LONGEST_MS)

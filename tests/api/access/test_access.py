@@ -129,6 +129,9 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /machines/{kind}/graph": (READ, None, (404,)),  # this server has no code
     "GET /audit": (READ, None, (200,)),
     "GET /doctor": (ROOT, None, (200,)),
+    "GET /stats": (READ, None, (200,)),
+    "GET /overview": (READ, None, (200,)),
+    "GET /admin/overview": (ROOT, None, (200,)),
     "GET /jobs/{id}/audit": (READ, None, (200,)),
     "GET /admin/tenants": (ROOT, None, (200,)),
     "POST /admin/tenants": (ROOT, {"slug": "new"}, (201,)),

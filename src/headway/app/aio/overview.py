@@ -1,0 +1,65 @@
+"""Generated from app/overview.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headway.app.aio.events import AsyncEventVerbs
+from headway.app.aio.queues import AsyncQueueVerbs
+from headway.app.aio.schedules import AsyncScheduleVerbs
+from headway.app.aio.stats import AsyncStatVerbs
+from headway.app.aio.trains import AsyncTrainVerbs
+from headway.app.overview import _MOST, OverviewVerbs
+from headway.clock import from_micros
+from headway.model.duration import Duration, to_ms
+from headway.model.overview import (
+    Overview,
+    TenantPulse,
+    of_events,
+    of_kinds,
+    of_queues,
+    of_schedules,
+    of_trains,
+    of_workers,
+    pulse,
+    side_by_side,
+    urgent_first,
+)
+
+
+class AsyncOverviewVerbs(
+    OverviewVerbs, AsyncTrainVerbs, AsyncQueueVerbs, AsyncScheduleVerbs, AsyncEventVerbs, AsyncStatVerbs
+):
+    """The async twins of the verbs of `OverviewVerbs`."""
+
+    async def aoverview(self, since: Duration = "1h") -> Overview:
+        """What needs a person, most urgent first, each with a sentence why and the command that helps; and the numbers
+        of the last hour, or of another time up to two days, together.
+
+        Silent workers are told by `app` alone, not by `app.tenant(…)`. Raises `InvalidJob`.
+        """
+        await self._aensure_known(self._own_tenant)
+        now = from_micros(self.clock.now())
+        stats = await self.astats(since=since, by=("queue", "kind"))
+        problems = [
+            *of_queues(await self.aqueues(), now),
+            *of_kinds(stats),
+            *of_trains(await self.atrains(blocked=True, limit=_MOST)),
+            *of_schedules(await self.aschedules(), now),
+            *of_events(await self.aevents(status="failed", limit=_MOST)),
+        ]
+        if not self._is_for_one_tenant:
+            problems += of_workers(await self.aworkers(), now)
+        first = now - timedelta(milliseconds=to_ms(since, "since"))
+        return Overview(at=now, problems=urgent_first(problems), pulse=pulse(stats, first))
+
+    async def aoverview_of_tenants(self, since: Duration = "1h") -> list[TenantPulse]:
+        """The tenants to whose jobs something happened in that time, side by side, the busiest first. Raises
+        `InvalidJob`."""
+        await self._aensure_known(self._own_tenant)
+        now = from_micros(self.clock.now())
+        first = now - timedelta(milliseconds=to_ms(since, "since"))
+        stats = await self.astats(since=since, by="tenant")
+        ids = sorted({stat.tenant_id for stat in stats if stat.tenant_id is not None})
+        names = await self._arun(self._for_all_tenants("compare tenants", self._store.ops.tenants(ids)))
+        return side_by_side(stats, names, first, now)
