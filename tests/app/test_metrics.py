@@ -117,7 +117,6 @@ def test_while_the_database_is_away_the_process_answers(app: Headway, monkeypatc
     assert found["headway_up"] == {(): 0.0}
     assert found["headway_jobs_claimed_total"] == {("mail",): 7}
     assert "headway_jobs" not in found
-    exporter.close()
 
 
 def test_labels_are_bounded() -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -55,15 +55,12 @@ class Exporter:
         self._app = app
         self._process = process or ProcessMetrics()
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(1, "headway-metrics")
         self._asking: Future[Samples] | None = None
         self._asked: Samples = {}
         self._fresh_until = 0.0
+        self._took_s = 0.0
         self._says = Seldom(60)
         self._registry: CollectorRegistry | None = None
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def samples(self) -> Samples:
         """Every number, as it is now or was a few seconds ago. Never raises because of the database."""
@@ -95,7 +92,9 @@ class Exporter:
             if self._asking is None and time.monotonic() < self._fresh_until:
                 return self._asked
             if self._asking is None:
-                self._asking = self._thread.submit(self._ask)
+                self._asking = Future()
+                # a daemon: a database that hangs must not keep the process from ending
+                threading.Thread(target=self._answer, args=(self._asking,), name="headway metrics", daemon=True).start()
             asking = self._asking
         try:
             found = asking.result(PATIENCE_S)
@@ -104,10 +103,15 @@ class Exporter:
         with self._lock:
             if self._asking is asking:
                 self._asking, self._asked = None, found
-                ((took_s,),) = (found.get("headway_sample_seconds", {_NONE: 0.0}).values(),)
-                assert isinstance(took_s, float)
-                self._fresh_until = time.monotonic() + max(FRESH_S, COST_FACTOR * took_s)
+                self._fresh_until = time.monotonic() + max(FRESH_S, COST_FACTOR * self._took_s)
         return found
+
+    def _answer(self, asking: Future[Samples]) -> None:
+        try:
+            asking.set_result(self._ask())
+        except Exception as error:
+            self._tell(error)
+            asking.set_result(_away())
 
     def _ask(self) -> Samples:
         began = time.monotonic()
@@ -118,13 +122,17 @@ class Exporter:
             stats = app.stats("minute", since=now - RECENT, until=now, by="tenant")
             names = app.store.run(app.store.ops.tenants(sorted(_tenants(vitals, stats))))
         except HeadwayError as error:
-            if self._says():
-                log.warning("the database did not answer: metrics say headway_up 0", error=str(error))
+            self._tell(error)
             return _away()
         found = _of_vitals(vitals, names) | _of_stats(stats, names) | _of_file(app)
-        found["headway_sample_seconds"] = {_NONE: time.monotonic() - began}
+        self._took_s = time.monotonic() - began
+        found["headway_sample_seconds"] = {_NONE: self._took_s}
         found["headway_up"] = {_NONE: 1.0}
         return found
+
+    def _tell(self, error: Exception) -> None:
+        if self._says():
+            log.warning("the database did not answer: metrics say headway_up 0", error=str(error))
 
 
 def listen(exporter: Exporter, address: str) -> str:

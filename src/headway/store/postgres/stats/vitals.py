@@ -5,14 +5,22 @@ from __future__ import annotations
 from headway.model.vitals import MOST_COUNTED, Depth, Vitals
 from headway.store.ops import Op, Statement, Steps
 
-# each status by an index that has only such jobs, and no further than $1; dead ones are those that wait for an operator
-_STATUSES = ("queued", "scheduled", "held", "waiting", "running", "dead")
-_EACH = " union all ".join(
-    f"(select j.tenant_id, j.queue, j.status, j.queued_at from headway.jobs j"  # noqa: S608 - texts of this file
-    f" where j.status = '{status}'{' and j.finished_at is not null' if status == 'dead' else ''} limit $1::integer)"
-    for status in _STATUSES
+# each by an index that has only such jobs, and no further than $1; dead ones are those that wait for an operator
+WHERE = (
+    "j.status = 'queued' and j.limited_by is null",
+    "j.limited_by is not null and j.status = 'queued'",
+    "j.status = 'scheduled'",
+    "j.status = 'held'",
+    "j.status = 'waiting'",
+    "j.status = 'running'",
+    "j.status = 'dead' and j.finished_at is not null",
 )
-_DEPTHS = f"""
+_EACH = " union all ".join(
+    "(select j.tenant_id, j.queue, j.status, j.queued_at from headway.jobs j"  # noqa: S608 - texts of this file
+    f" where {where} limit $1::integer)"
+    for where in WHERE
+)
+DEPTHS = f"""
 select j.tenant_id::text, j.queue, j.status, count(*),
        (extract(epoch from headway.now() - min(j.queued_at) filter (where j.status = 'queued')) * 1000)::float8
   from ({_EACH}) j
@@ -37,7 +45,7 @@ select (select count(*) from headway.workers w where w.lease_expires_at > t.now)
 class VitalVerbs:
     def vitals(self) -> Op[Vitals]:
         def steps() -> Steps[Vitals]:
-            depths = yield Statement(_DEPTHS, [MOST_COUNTED])
+            depths = yield Statement(DEPTHS, [MOST_COUNTED])
             ((workers, heartbeat, due, emitted, transaction, size),) = yield Statement(_REST, [])
             return Vitals(
                 depths=[
