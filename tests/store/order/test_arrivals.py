@@ -269,10 +269,24 @@ def test_a_tenant_suspended_again_gets_no_further_pieces(db):
     assert len(db.claim(limit=100)) == 30
 
 
+@pytest.mark.parametrize("most", [None, 2_000_000_000])
+def test_so_do_those_of_a_tenant_whose_limit_is_raised(db, most):
+    db.limit("tenant", ACME, max_running=0)
+    for _ in range(30):
+        db.enqueue(tenant="acme", tenant_id=ACME)
+    assert db.claim(limit=100) == []
+    db.limit("tenant", ACME, max_running=most)
+    assert aside(db) == 30 - PIECE
+    assert len(db.claim(limit=100)) > 0
+    go_on(db)
+    assert aside(db) == 0
+
+
 def test_a_resumed_tenant_with_a_limit_gets_what_it_may_run(db):
     db.limit("tenant", ACME, max_running=3)
     suspended(db)
     db.run(db.ops.resume_tenant(ACME, actor=None))
+    go_on(db)
     assert aside(db) == 27
     started = db.claim(limit=100)
     assert len(started) == 3

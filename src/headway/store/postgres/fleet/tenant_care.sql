@@ -97,8 +97,6 @@ set lock_timeout = '5s'
 as $$
 declare
   v_name text := headway.lock_tenant(p_tenant);
-  v_most integer;
-  v_running integer;
 begin
   if exists (select from headway.tenants t where t.id = p_tenant and t.suspended_at is null) then
     return;
@@ -121,16 +119,7 @@ begin
          suspended_by = null,
          resumed_max_running = null
    where t.id = p_tenant;
-  v_most := headway.most_of_tenant(p_tenant);
-  if v_most is null then
-    perform headway.readmit_tenants(array[p_tenant]);
-  else
-    select count(*)
-      into v_running
-      from headway.jobs j
-     where j.tenant_id = p_tenant and j.limited and j.status = 'running';
-    perform headway.admit(array_fill('t:' || p_tenant, array[greatest(v_most - v_running, 0)]));
-  end if;
+  perform headway.readmit_tenants(array[p_tenant]);
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (p_tenant, headway.now(), p_actor, 'tenant.resumed', v_name);
 end

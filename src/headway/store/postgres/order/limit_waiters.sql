@@ -96,17 +96,27 @@ as $$
    limit 1
 $$;
 
--- Bring back the jobs that were set aside under these tenants' limits, unless they have one (again): the end of each job
--- that runs admits another then. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
+-- Bring back the jobs that were set aside under these tenants' limits, a piece at a time; the rest, and what somebody has
+-- locked, is left as an arrival. Where a limit leaves room for no more than a piece, that many of every queue: the end of
+-- each job that runs admits another. Locks no gate, for it may be part of a long transaction.
 create function headway.readmit_tenants(p_tenants uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_tenant uuid;
+  v_room integer;
 begin
   foreach v_tenant in array p_tenants loop
-    continue when headway.most_of_tenant(v_tenant) is not null;
+    v_room := headway.most_of_tenant(v_tenant) - (
+      select count(*) from headway.jobs j where j.tenant_id = v_tenant and j.limited and j.status = 'running');
+    if v_room <= headway.piece() then
+      insert into headway.arrivals (tenant_id, keys)
+      select v_tenant, array_fill('t:' || v_tenant, array[v_room])
+       where v_room > 0
+         and exists (select from headway.jobs j where j.limited_by = 't:' || v_tenant);
+      continue;
+    end if;
     update headway.jobs j
        set limited_by = null
      where j.id = any (array(

@@ -74,7 +74,10 @@ begin
      set limited_by = null
    where j.limited_by is not null
      and (p_scope = 'kind' and j.limited_by in (headway.kind_key(p_name), headway.rate_key(null, p_name, null))
-          or p_scope = 'tenant' and (j.limited_by = 't:' || p_name or p_name = '*' and j.limited_by like 't:%'));
+          or p_scope = 'tenant' and p_name = '*' and j.limited_by like 't:%');
+  if p_scope = 'tenant' and p_name <> '*' then
+    perform headway.readmit_tenants(array[p_name::uuid]);
+  end if;
   update headway.buckets b set wake_at = null where p_scope = 'kind' and b.key = headway.rate_key(null, p_name, null);
   insert into headway.audit (at, actor, action, detail)
   values (v_now, p_actor, 'limit',

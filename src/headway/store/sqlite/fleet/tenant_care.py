@@ -6,14 +6,12 @@ from headway.clock import from_micros
 from headway.model import audit, refusals
 from headway.model.fleet import Tenant
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.limit import tenant_key
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import add_tenants, check_names_free
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.order.capacity import running_of
-from headway.store.sqlite.order.limit_waiters import admit, most_of_tenant, readmit_tenant
+from headway.store.sqlite.order.limit_waiters import readmit_tenant
 
 _SQL = statements("fleet/tenant_care")
 _OTHER_TABLES = (
@@ -95,12 +93,7 @@ class TenantCareVerbs(Verbs):
             yield Statement(_SQL["allow"], (tenant_id,))
             yield Statement(_SQL["remove_empty"], (tenant_id,))
             yield Statement(_SQL["resume"], (tenant_id,))
-            key = tenant_key(tenant_id)
-            most = yield from most_of_tenant(tenant_id)
-            if most is None:
-                yield from readmit_tenant(tenant_id)
-            else:
-                yield from admit({key: max(0, most - (yield from running_of(key)))})
+            yield from readmit_tenant(tenant_id)
             yield record(self._clock.now(), tenant_id, None, actor, "tenant.resumed", name)
 
         return SqliteOp(steps, writes=True)

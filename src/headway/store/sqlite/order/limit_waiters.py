@@ -11,7 +11,7 @@ from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.capacity import Candidate
+from headway.store.sqlite.order.capacity import Candidate, running_of
 
 _SQL = statements("order/limit_waiters")
 
@@ -37,18 +37,17 @@ def admit(freed: Mapping[str, int]) -> Steps[None]:
         yield Batch(_SQL["admit"], found)
 
 
-def most_of_tenant(tenant_id: str) -> Steps[int | None]:
-    """How many jobs of a tenant may run at once: its own limit, or the one of every tenant; None: any number."""
-    rows = yield Statement(_SQL["most_of_tenant"], (tenant_id,))
-    return rows[0][0] if rows else None
-
-
 def readmit_tenant(tenant_id: str) -> Steps[int]:
-    """Admit the next piece of the jobs that a tenant's limit kept back, unless it has one (again): the end of each job
-    that runs admits another then. Gives how many."""
-    if (yield from most_of_tenant(tenant_id)) is not None:
-        return 0
-    found = yield Statement(_SQL["some_of_key"], (tenant_key(tenant_id), postponed.PIECE))
+    """Admit the next piece of the jobs that a tenant's limit kept back; gives how many. Where a limit leaves room for
+    no more than a piece, that many of every queue: the end of each job that runs admits another."""
+    key = tenant_key(tenant_id)
+    rows = yield Statement(_SQL["most_of_tenant"], (tenant_id,))
+    if rows and rows[0][0] is not None:
+        room: int = rows[0][0] - (yield from running_of(key))
+        if room <= postponed.PIECE:
+            yield from admit({key: max(0, room)})
+            return max(0, room)
+    found = yield Statement(_SQL["some_of_key"], (key, postponed.PIECE))
     if found:
         yield Batch(_SQL["admit"], found)
     if len(found) == postponed.PIECE:

@@ -45,6 +45,7 @@ order by queue, priority, position, id
 limit ?2;
 
 -- name: most_of_tenant
+-- how many jobs of a tenant may run at once: its own limit, or the one of every tenant
 select max_running
 from limits
 where scope = 'tenant'

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from headway.model import audit
-from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key, tenant_key
+from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record_setting
 from headway.store.sqlite.jobs.quotas import refuse_suspended
 from headway.store.sqlite.order.capacity import running_of
-from headway.store.sqlite.order.limit_waiters import ALL, admit, limited_keys
+from headway.store.sqlite.order.limit_waiters import ALL, admit, limited_keys, readmit_tenant
 from headway.store.sqlite.order.rates import set_refill
 
 _SQL = statements("order/limits")
@@ -74,8 +74,7 @@ def _admit_under(limit: Limit) -> Steps[None]:
                 yield from admit(dict.fromkeys(keys, ALL))
                 key = keys[-1]
         case "tenant":
-            key = tenant_key(limit.name)
-            yield from admit({key: (yield from _free(key, limit))})
+            yield from readmit_tenant(limit.name)
         case "queue":
             pass  # no job is ever limited by its queue's limit
 
