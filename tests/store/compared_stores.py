@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
-from headway.clock import from_micros
+from headway.clock import EARLIEST, LATEST, from_micros
+from headway.model.stats import COUNTS
 
 TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
+STATS = ("stat_deltas", "stats")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -26,11 +28,11 @@ class Side:
         self.names.clear()
         self.ids.clear()
         self.db.find()  # a file is made by its first op
-        tables = ", ".join(self.db.table(name) for name in TABLES)
+        tables = ", ".join(self.db.table(name) for name in (*TABLES, *STATS))
         if self.db.dialect == "postgres":
             self.db.sql(f"truncate {tables}, {self.db.table('arrivals')} restart identity")
         else:
-            for name in TABLES:
+            for name in (*TABLES, *STATS):
                 self.db.sql(f"delete from {name}")
 
     def name(self, job_id: str | None) -> str | None:
@@ -56,6 +58,7 @@ class Side:
             "audit": self._audit(),
             "holds": self._holds(),
             "edges": self._edges(),
+            "stats": self._stats(),
         }
 
     def _job(self, job: Any, ranks: dict[int, int]) -> dict[str, Any]:
@@ -70,6 +73,16 @@ class Side:
             "unique_scope": job.unique_scope if job.unique_key else None,
             "limited_by": None,  # one too many that came back is put aside again: who claims what must be the same
         }
+
+    def _stats(self) -> dict[tuple[str, str], dict[str, int]]:
+        """What was counted of each queue and kind."""
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        op = self.db.ops.stats("day", since=EARLIEST, until=LATEST, tenant_id=None)
+        for row in self.db.run(op):
+            counts = found.setdefault((row.queue, row.kind), {})
+            for name in COUNTS:
+                counts[name] = counts.get(name, 0) + getattr(row.numbers, name)
+        return found
 
     def _attempts(self) -> dict[tuple[str, int], tuple[Any, ...]]:
         rows = self.db.sql(

@@ -395,3 +395,15 @@ def test_list_gives_each_login_its_own_tenants_jobs(roles: Roles) -> None:
             assert kinds(conn, "created_after => now() + interval '1 day'") == []
     with psycopg.connect(roles.url_of("nobody"), autocommit=True) as conn, pytest.raises(psycopg.Error):
         kinds(conn)
+
+
+def test_a_login_reads_the_numbers_of_its_own_tenant(roles: Roles) -> None:
+    for _folded in range(2):
+        with closing(Headway(roles.url_of("acme"), tenant="acme")) as app:
+            found = app.stats("day", by="tenant")
+            assert [(stat.tenant_id, stat.enqueued) for stat in found] == [(ACME, 1)]
+        with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
+            assert _count(conn, "stats") == _count(conn, "stat_deltas") == 0
+        worker = PostgresStore(roles.url_of("worker"))
+        worker.run(worker.ops.fold_stats(limit=100, depths=worker.run(worker.ops.depths())))
+        worker.close()
