@@ -42,6 +42,8 @@ class Order(Machine):
 
     @step
     def start(self, ctx: Context) -> Await:
+        if ctx.inbox:
+            _did(f"inbox {ctx.inbox[0].payload}")
         return Await("payment", then=self.ship, state=self.State(order=ctx.state.order, paid=1))
 
     @step

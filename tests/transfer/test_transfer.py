@@ -22,7 +22,7 @@ from headway.store.transfer.tables import NOT_MOVED, ONLY_HERE, TABLES, layouts
 from headway.store.transfer.transfer import Step
 from headway.testing import drain
 from tests.crash.forked_programs import ForkedProgram
-from tests.transfer.lifelike import AFTER, app_at, fill, finish, kinds, work
+from tests.transfer.lifelike import AFTER, Order, app_at, fill, finish, kinds, limited, work
 
 # where a transfer is killed, one after the other; each run has to go on from what the one before left
 KILLED_AT = (
@@ -180,6 +180,25 @@ def test_a_transfer_refuses_what_would_lose_or_mix_work(app: Headway, urls: tupl
             transfer(urls[0], other)
     assert transfer(*urls).rows
     assert transfer(*urls).tables == ()  # once more: it is done
+
+
+def test_tables_with_a_prefix_move_too(sqlite_path: Path, postgres_migrated_url: str, tmp_path: Path) -> None:
+    there, back = (f"sqlite:///{path}?prefix=h_" for path in (sqlite_path, tmp_path / "back.db"))
+    with _app(there, tmp_path) as app:
+        cars = [work.using(train="t").build(what=f"car {n}") for n in range(3)]
+        rated = [limited.build(what="rated") for _ in range(3)]
+        *_, order = app.enqueue_many([*cars, *rated, Order.build(order=9)])
+        app.signal(order.id, "early", "hello")
+        for source, target in ((there, postgres_migrated_url), (postgres_migrated_url, back)):
+            assert {table.table: table.rows for table in transfer(source, target).tables}["jobs"] == 7
+        with pytest.raises(StoreMoved):
+            app.enqueue_many([work.build(what="too late")])
+    with _app(back, tmp_path) as app:
+        drain(app)
+    did = (tmp_path / "ledger").read_text().splitlines()
+    assert [what for what in did if what.startswith("car")] == ["car 0", "car 1", "car 2"]
+    # what SQLite keeps beside the rows to be quick: that a queue has limits, and a new machine a signal
+    assert (did.count("rated"), did.count("inbox hello")) == (2, 1)
 
 
 def test_every_table_and_column_is_moved_or_named(postgres_store: Any, sqlite_migrated_path: Path) -> None:

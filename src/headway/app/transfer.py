@@ -32,7 +32,7 @@ def transfer(
 
     Workers may go on: when all is copied, the queues of the source are paused, running jobs get `timeout` to end, and
     what changed since is copied. Then the source refuses every write with `StoreMoved`, and the target opens. With
-    `history` finished jobs, handled events and the audit are moved, too. After a crash call it again: it goes on.
+    `history` finished jobs, handled events, the audit and stats are moved, too. After a crash call it again.
     Raises `NotAllowed` (not empty, or part of another transfer), `StoreBusy` (jobs still run).
     """
     with _transfer(source, target, progress) as found:

@@ -15,7 +15,7 @@ from headway.cli.program.progress import Bar
 @click.command(cls=Command, short_help="Move the work of a SQLite file into PostgreSQL, or back.")
 @click.argument("source", metavar="SOURCE_URL")
 @click.argument("target", metavar="TARGET_URL")
-@click.option("--history", is_flag=True, help="Also move finished jobs, handled events and the audit.")
+@click.option("--history", is_flag=True, help="Also move finished jobs, handled events, the audit and stats.")
 @click.option(
     "--timeout", type=Duration(), default="5m", show_default=True, help="How long running jobs may take to end."
 )
