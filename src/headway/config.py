@@ -72,6 +72,8 @@ OIDC_NAMES = (
     "role_claim",
     "roles",
     "superadmins",
+    "client_id",
+    "client_secret",
 )
 """The settings of the section [oidc]; HEADWAY_OIDC_ISSUER is its issuer."""
 _IN_VARIABLES = {"server": SERVER_NAMES, "oidc": OIDC_NAMES}

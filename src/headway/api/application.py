@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 from starlette.requests import Request
@@ -91,6 +91,8 @@ class Api:
         self._router.add("GET", "/metrics", self._metrics)
         self._router.add("GET", f"{PREFIX}/openapi.json", self._for_callers(self._openapi))
         self._router.add("GET", f"{PREFIX}/docs", self._for_callers(self._docs))
+        self._router.add("GET", f"{PREFIX}/login/oidc", self._oidc("begin"))
+        self._router.add("GET", f"{PREFIX}/login/oidc/callback", self._oidc("end"))
         for route in chapters.ROUTES:
             self._router.add(route.method, PREFIX + route.path, self._endpoint(route))
 
@@ -262,6 +264,24 @@ class Api:
             end_session=partial(self._sessions.end, request),
             request=request_with_key(request, body, verbs, key) if route.creates else None,
         )
+
+    def _oidc(self, step: Literal["begin", "end"]) -> Endpoint:
+        """A browser on its way to the issuer, or back: it has no key yet."""
+
+        async def endpoint(request: Request) -> Response:
+            exchange = Exchange.of(request)
+            try:
+                login = self._callers.login
+                if login is None:
+                    raise Refused(
+                        404, "browsers cannot log in here", fix="set issuer and client_id in [oidc] of headway.toml"
+                    )
+                async with self._watch.request():
+                    return await (login.begin if step == "begin" else login.end)(request)
+            except Exception as error:
+                return self._problem(error, exchange.request_id)
+
+        return endpoint
 
     def _for_callers(self, describe: Callable[[Request], Response]) -> Endpoint:
         """What anybody with a key, a session or a token may read, and nobody else."""

@@ -230,3 +230,11 @@ def test_every_example_of_the_document_is_accepted(app: Headway, client: Any, ke
         said = root(route.method, route.path.format(**params), json=EXAMPLES[route.name], headers=tenant)
         assert said.status_code in (200, 201) or route.name == "fork_job", (route.name, said.text)
     assert {route.name for route in ROUTES} >= EXAMPLES.keys()
+
+
+def test_a_body_of_white_space_is_not_json(client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["operator"])
+    headers = {"Content-Type": "application/json"}
+    made = ask.post("/jobs", json={"kind": "report"}).json()["id"]
+    assert ask.post(f"/jobs/{made}/cancel", content=b" \n", headers=headers).status_code == 400
+    assert ask.post(f"/jobs/{made}/cancel", content=b"", headers=headers).status_code == 200

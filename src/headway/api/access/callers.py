@@ -18,6 +18,7 @@ from headway.model.access import ApiKey
 
 if TYPE_CHECKING:
     from headway.api.access.oidc import Issuer
+    from headway.api.access.oidc_login import OidcLogin
 
 _MOST = 10_000
 
@@ -30,6 +31,11 @@ class Callers:
         self._keys = keys
         self._sessions = sessions
         self._issuer = None if oidc is None else _issuer(oidc)
+        self.login: OidcLogin | None = None
+        if self._issuer is not None and oidc is not None and oidc.client_id is not None:
+            from headway.api.access.oidc_login import OidcLogin
+
+            self.login = OidcLogin(app, self._issuer, oidc, keys, sessions)
         self._tenants: OrderedDict[str, tuple[str | None, float]] = OrderedDict()
 
     async def check(self, request: Request) -> ApiKey:

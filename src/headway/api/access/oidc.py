@@ -47,7 +47,23 @@ class Issuer:
             sub={"essential": True},
         )
 
-    async def check(self, token: str) -> tuple[Mapping[str, Any], Role]:
+    async def check_login(self, token: str, nonce: str) -> tuple[Mapping[str, Any], Role]:
+        """The same for the ID token of a browser's login, which is for this client and has the login's nonce."""
+        client_id = self._settings.client_id or ""
+        registry = jwt.JWTClaimsRegistry(
+            leeway=_LEEWAY_S,
+            iss={"essential": True, "value": self._settings.issuer},
+            aud={"essential": True, "value": client_id},
+            exp={"essential": True},
+            sub={"essential": True},
+            nonce={"essential": True, "value": nonce},
+        )
+        claims, role = await self.check(token, registry)
+        if claims.get("azp", client_id) != client_id:
+            raise Refused(401, "this token was issued to another client", headers=_CHALLENGE)
+        return claims, role
+
+    async def check(self, token: str, registry: jwt.JWTClaimsRegistry | None = None) -> tuple[Mapping[str, Any], Role]:
         """The claims of a token and the role that they give; raises `Refused`: 401, 403 without a role, 503 while the
         issuer's keys are not known."""
         try:
@@ -55,7 +71,7 @@ class Issuer:
                 found = jwt.decode(token, await self._keys.get(), algorithms=self._settings.algorithms)
             except InvalidKeyIdError:
                 found = jwt.decode(token, await self._keys.get(unknown=True), algorithms=self._settings.algorithms)
-            self._claims.validate(found.claims)
+            (registry or self._claims).validate(found.claims)
         except (JoseError, ValueError) as error:
             raise Refused(401, f"this token is not valid: {error}", headers=_CHALLENGE) from None
         subject = found.claims["sub"]
@@ -150,15 +166,15 @@ class IssuerKeys:
             url = self._settings.jwks_url
             if url is None:
                 issuer = self._settings.issuer
-                about = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+                about = await read_json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
                 if about["issuer"] != issuer:
                     raise ValueError(f"it says that its issuer is {about['issuer']!r}")
                 url = str(about["jwks_uri"])
                 check_url("jwks_uri", url)
-            return KeySet.import_key_set(await _json(client, url))
+            return KeySet.import_key_set(await read_json(client, url))
 
 
-async def _json(client: httpx2.AsyncClient, url: str) -> Any:
+async def read_json(client: httpx2.AsyncClient, url: str) -> Any:
     async with client.stream("GET", url) as answer:
         answer.raise_for_status()
         body = b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
@@ -29,6 +29,8 @@ class OidcSettings:
     role_claim: str = "role"
     roles: Mapping[str, Role] | None = None  # what the values of the role's claim mean; None: they are our roles
     superadmins: tuple[str, ...] = ()  # subjects
+    client_id: str | None = None  # of this server at the issuer: browsers can log in
+    client_secret: str | None = field(default=None, repr=False)
 
 
 def oidc_settings(given: Mapping[str, Any]) -> OidcSettings | None:
@@ -44,7 +46,7 @@ def oidc_settings(given: Mapping[str, Any]) -> OidcSettings | None:
         if not given.get(name):
             raise ConfigError(f"[oidc] needs {name}: tokens are accepted from one issuer, for one audience")
     values = dict(given)
-    for name in ("issuer", "audience", "jwks_url", "tenant_claim", "role_claim"):
+    for name in ("issuer", "audience", "jwks_url", "tenant_claim", "role_claim", "client_id", "client_secret"):
         if name in values and (not isinstance(values[name], str) or not values[name]):
             raise ConfigError(f"oidc.{name}={values[name]!r} must be a text")
     for name in ("issuer", "jwks_url"):

@@ -46,7 +46,7 @@ def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media not in ("application/json", "application/merge-patch+json"):
         raise Refused(415, f"the body is {media}: send application/json")
-    if not body.strip():
+    if not body:  # white space is not JSON, and not nothing either
         body = b"{}"
     try:
         body.decode()  # parts that pass through as text are not decoded
