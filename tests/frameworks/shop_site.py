@@ -20,7 +20,7 @@ from headway import Headway
 
 
 def shop(url: str, folder: Path) -> Headway:
-    app = Headway(url, grace="1s")
+    app = Headway(url, grace="3s")
     dialect = url.partition(":")[0]
     go = folder / "go"
 
@@ -53,9 +53,10 @@ def main(folder: str, socket: str, *urls: str) -> None:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for app in apps:
-                await stack.enter_async_context(app.working())
+            workers = [await stack.enter_async_context(app.working()) for app in apps]
             yield
+            for worker in workers:  # all at a time, and not one after the other's grace
+                worker.stop()
 
     site = FastAPI(lifespan=lifespan)
 

@@ -151,7 +151,7 @@ class Worker:
 
     def stop(self) -> None:
         """Claim no more, let jobs finish for the grace period, end; a second call ends at once. From any thread."""
-        if self._event_loop is None:
+        if self._event_loop in (None, _running_loop()):
             self._stop()
         else:
             self._event_loop.call_soon_threadsafe(self._stop)
@@ -477,6 +477,13 @@ def _names(runs: Sequence[Execution]) -> str:
     """How many of which kinds, for the log."""
     counts = Counter(run.claim.kind for run in runs)
     return ", ".join(kind if count == 1 else f"{count} × {kind}" for kind, count in counts.most_common(10))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _left_s(until: float) -> float:
