@@ -1,4 +1,5 @@
-"""Over HTTP beside in process: enqueues, batches, and claims with their settles, with 1, 8 and 64 clients at once."""
+"""Over HTTP beside in process: enqueues, batches, and claims with their settles, with 1, 8 and 64 clients at once; and
+what open streams take."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import psutil
 
 from bench.jobs import QUEUE, enqueue, make_app
 from headway import Headway
@@ -21,6 +24,8 @@ from headway import Headway
 CLIENTS = (1, 8, 64)
 BATCH = 100
 """Jobs of one batch, and of one claim."""
+STREAMS = 500
+_LISTEN_S = 5.0
 
 Work = Callable[[int], Awaitable[None]]
 """What one of so many clients does for its share."""
@@ -33,13 +38,15 @@ def rates(url: str, *, jobs: int, singles: int) -> Iterator[tuple[str, float]]:
         own = app.tenant("default")
         producer = own.create_api_key("bench", "producer").text
         worker = app.create_api_key("bench", "worker").text
-        with _served(url) as port:
+        viewer = own.create_api_key("bench", "viewer").text
+        with _served(url) as (port, pid):
             for clients in CLIENTS:
                 yield f"http.single.own.{clients}", _own(url, clients, singles, _own_single)
                 yield f"http.single.{clients}", _asked(port, producer, clients, singles, _single)
                 yield f"http.bulk.own.{clients}", _own(url, clients, jobs // BATCH, _own_bulk) * BATCH
                 yield f"http.bulk.{clients}", _asked(port, producer, clients, jobs // BATCH, _bulk) * BATCH
                 yield f"http.work.{clients}", _worked(app, port, worker, clients, jobs)
+            yield "http.streams", _stream_memory(app, port, pid, viewer)
 
 
 def _own(url: str, clients: int, count: int, one: Callable[[Headway, int], Awaitable[None]]) -> float:
@@ -156,23 +163,56 @@ def _drain(port: int, key: str, workers: list[str]) -> int:
     return asyncio.run(run())
 
 
+def _stream_memory(app: Headway, port: int, pid: int, key: str) -> float:
+    """KiB of the server for each of many streams of one tenant, after some rounds of its poller."""
+    job_id = app.tenant("default").enqueue("noop", {"number": 0, "to": "somebody@example.com"}).id
+    head = f"GET /api/v1/jobs/{job_id}/stream HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n\r\n"
+
+    async def listen() -> asyncio.StreamWriter:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head.encode())
+        said = await reader.readuntil(b"\r\n\r\n")
+        assert said.startswith(b"HTTP/1.1 200"), said
+        return writer
+
+    async def run() -> float:
+        writers = [await listen() for _ in range(10)]  # what the first ones load is not theirs
+        await asyncio.sleep(_LISTEN_S / 2)
+        before = psutil.Process(pid).memory_info().rss
+        writers += [await listen() for _ in range(STREAMS)]
+        await asyncio.sleep(_LISTEN_S)
+        grown = psutil.Process(pid).memory_info().rss - before
+        for each in writers:
+            each.close()
+        return grown / STREAMS / 1_024
+
+    return asyncio.run(run())
+
+
 @contextmanager
-def _served(url: str) -> Iterator[int]:
+def _served(url: str) -> Iterator[tuple[int, int]]:
+    """The port and the process of a server."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
-    server = subprocess.Popen(
-        [sys.executable, "-m", "headway", "--url", url, "serve", "--port", str(port)], stderr=subprocess.DEVNULL
-    )
-    try:
-        _until_ready(port)
-        yield port
-    finally:
-        server.terminate()
-        server.wait()
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "headway", "--url", url, "serve", "--port", str(port)], stderr=log
+        )
+        try:
+            _until_ready(port, server)
+            yield port, server.pid
+        except BaseException as error:
+            log.seek(max(0, log.tell() - 2_000))
+            error.add_note(f"the server's log ends with: {log.read().decode(errors='replace')}")
+            raise
+        finally:
+            server.terminate()
+            server.wait()
 
 
-def _until_ready(port: int) -> None:
-    for _ in range(300):
+def _until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert server.poll() is None, "the server ended"
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz"):
                 return

@@ -158,6 +158,7 @@ def _http(store: str) -> Iterator[Row]:
             over=f"{store}.drain.1",
             least_ratio=goals[1],
         )
+    yield Row(key=f"{store}.http.streams", label=f"memory of each of {http.STREAMS} open streams", unit="KiB")
 
 
 def _speeds(store: str, plan: Plan) -> Iterator[Row]:
