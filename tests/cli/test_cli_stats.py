@@ -1,4 +1,4 @@
-"""`headway stats`."""
+"""`headway stats` and `headway overview`."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ def test_stats_are_listed_by_span_and_kind(cli, app: Headway) -> None:
     assert {line.split()[3] for line in lines} == {"fine", "broken"}
     assert cli.json("stats", "--tenant", "default")[0]["at"].endswith("Z")
     assert "3,000" in cli.refused("stats", "--since", "30d", code=2)
+
+
+def test_an_overview_says_what_needs_a_person(cli, app: Headway) -> None:
+    assert cli.ok("overview", "--since", "2h").startswith("Nothing needs you.")
+    app.enqueue("mail", queue="nobody")
+    app.tenant("acme").enqueue("mail", queue="nobody")
+    shown = cli.ok("overview", "--tenants")
+    assert shown.startswith("no worker listens to queue nobody, and 2 jobs wait in it\n  headway worker ")
+    assert "2 enqueued, 0 succeeded" in shown
+    assert "acme: 0 queued" in shown
+    found = cli.json("overview", "--tenant", "acme")
+    assert [each["why"] for each in found["problems"]] == ["no worker listens to queue nobody, and 1 job waits in it"]
+    assert {each["tenant"] for each in cli.json("overview", "--tenants")["tenants"]} == {"acme", "default"}

@@ -21,6 +21,7 @@ _SECTIONS = {
     "Access": {"keys": "access", "tenants": "access"},
     "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
     "Care": {
+        "overview": "care",
         "stats": "care",
         "migrate": "care",
         "doctor": "doctor",
