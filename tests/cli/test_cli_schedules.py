@@ -372,3 +372,13 @@ def test_the_doctor_sees_schedules_that_nobody_fires(cli: Cli, either: Headway) 
     page = cli("doctor").stdout
     assert re.search(r"✗ schedules   s is overdue: its time was 10m \d+s ago, and no worker fired it", page)
     assert "start a worker; headway schedules show s" in page
+
+
+def test_schedules_and_triggers_have_labels(cli: Cli, either: Headway) -> None:
+    made = cli.json("schedules", "create", "s", "--every", "1h", "--kind", "bill", "--label", "Bill everybody")
+    assert made["label"] == "Bill everybody"
+    assert cli.json("schedules", "change", "s", "--label", "Bill them")["label"] == "Bill them"
+    assert "Bill them" in cli.ok("schedules", "show", "s")
+    cli.ok("triggers", "create", "t", "--event", "paid", "--kind", "bill", "--label", "When paid")
+    assert "When paid" in cli.ok("triggers", "show", "t")
+    assert either.get_trigger("t").label == "When paid"

@@ -49,6 +49,7 @@ def show_schedule(
     last = schedule.last_fired_at
     values(
         [
+            ("label", schedule.label),
             ("for", schedule.description),
             ("due", f"{due(schedule)} by the clock of {schedule.tz}" if schedule.cron else due(schedule)),
             ("in words", _in_words(schedule.cron)),

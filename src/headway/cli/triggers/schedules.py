@@ -176,6 +176,7 @@ def _timing_options(fn: Any) -> Any:
         click.option("--jitter", type=Duration(), help="Start each job up to this much later, at random. Default: 0."),
         click.option("--start", type=Moment("none"), help="Fire it no sooner than 2026-01-31T09:30:00Z."),
         click.option("--end", type=Moment("none"), help="Fire it no later than this."),
+        click.option("--label", metavar="TEXT", help="What people call it: any text, beside its name."),
     )
     for option in reversed(options):
         fn = option(fn)

@@ -147,6 +147,7 @@ def _page(app: Headway, trigger: Trigger, names: Mapping[str, str], fired: Seque
     by = f" by {trigger.created_by}" if trigger.created_by else ""
     values(
         [
+            ("label", trigger.label),
             ("for", trigger.description),
             ("event", trigger.event),
             ("sends" if trigger.signal else "enqueues", target(trigger, names).removeprefix("signal ")),
@@ -195,6 +196,7 @@ def _event_options(fn: Any) -> Any:
             metavar="TEXT|none",
             help="Compare this instead of the payload: {{event.folder.id}}.",
         ),
+        click.option("--label", metavar="TEXT", help="What people call it: any text, beside its name."),
     )
     for option in reversed(options):
         fn = option(fn)
