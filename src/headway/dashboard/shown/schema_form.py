@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from headway.api.wire.problems import Refused
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
@@ -96,29 +98,9 @@ def _resolved(schema: Any, root: Any) -> Any:
 
 
 def _members(payload: str | None) -> dict[str, str]:
-    """The members of a JSON object, each as text."""
-    if payload is None:
-        return {}
+    """The members of a JSON object, each as its own text."""
     try:
-        found = json.loads(payload, parse_int=_Number, parse_float=_Number)
-    except ValueError:
+        found = msgspec.json.decode(payload or "{}", type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
         return {}
-    return {name: _text(value) for name, value in found.items()} if isinstance(found, dict) else {}
-
-
-class _Number(float):
-    """A number that is written as it was read."""
-
-    def __new__(cls, text: str) -> _Number:
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _text(value: Any) -> str:
-    return value.text if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+    return {name: bytes(value).decode().strip() for name, value in found.items()}

@@ -1,0 +1,57 @@
+"""How values are shown: exactly, and as text whatever is in them."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.dashboard.drawn import chart
+from headway.dashboard.shown import numbers, times
+from headway.dashboard.shown.json_text import json_html
+from headway.dashboard.shown.schema_form import inputs_of, payload_of
+from headway.printable import printable
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=8), inner, max_size=20),
+    max_leaves=60,
+)
+
+
+@pytest.mark.parametrize("module", [numbers, times, chart], ids=lambda module: module.__name__)
+def test_the_examples_in_the_code(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+@given(_JSON)
+def test_json_is_shown_as_it_is_and_as_text(value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    html = str(json_html(text))
+    assert "<script" not in html
+    shown = unescape(re.sub(r"<details><summary> \d+ lines</summary>|<[^>]+>", "", html))
+    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", printable(text))
+
+
+@pytest.mark.parametrize("text", ["", "{", "]", '{"a": <script>}', "nonsense <b>", "[" * 5_000, '"\ud83d"'])
+def test_what_is_no_json_is_shown_as_text(text: str) -> None:
+    html = str(json_html(text))
+    assert "<script" not in html
+    assert "<b>" not in html
+
+
+def test_numbers_of_a_form_are_stored_as_they_were_typed() -> None:
+    schema = {
+        "properties": {"n": {"type": "number"}, "to": {"type": "string"}, "ok": {"type": "boolean"}, "rest": {}},
+        "required": ["n"],
+    }
+    typed = {"p.n": "1.500", "p.to": 'a "quoted"', "p.rest": "[1e999]"}
+    assert payload_of(schema, typed) == '{"n": 1.500, "to": "a \\"quoted\\"", "ok": false, "rest": [1e999]}'
+    again = inputs_of(schema, '{"n": 123456789012345678901234567890, "to": "x", "rest": {"a": 2.50}}', {})
+    assert again is not None
+    assert [each.value for each in again] == ["123456789012345678901234567890", "x", "", '{"a": 2.50}']
