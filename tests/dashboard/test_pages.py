@@ -19,6 +19,7 @@ from tests.dashboard.conftest import HOSTILE, Dashboard
 VIEWERS = {"viewer", "operator", "admin", "superadmin"}
 PAGES = {
     "/": VIEWERS,
+    "/?span=week": VIEWERS,
     "/jobs": VIEWERS,
     "/jobs?status=dead&order=oldest": VIEWERS,
     "/jobs/{dead}": {*VIEWERS, "producer"},

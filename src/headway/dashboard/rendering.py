@@ -34,6 +34,7 @@ class Renderer:
         self._jinja.filters |= {
             "count": numbers.count,
             "duration": numbers.duration,
+            "ms": lambda ms: numbers.duration(None if ms is None else ms / 1_000),
             "size": numbers.size,
             "json": json_text.json_html,
             "exact": times.exact_text,

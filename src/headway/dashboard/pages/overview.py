@@ -2,16 +2,81 @@
 
 from __future__ import annotations
 
-from headway.dashboard.action_table import ACTIONS
+from dataclasses import dataclass
+from typing import Any
+
+from headway.dashboard.action_table import ACTIONS, Action
+from headway.dashboard.pulse import SPANS, charts, sparks
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
+from headway.model.overview import Problem
 
 pages = Pages()
+
+_HIGH = ("no_worker", "dying", "silent_worker")
+_LOW = ("paused", "limited")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A problem, with the button that helps and the page that tells more."""
+
+    key: str
+    problem: Problem
+    urgency: str
+    action: Action | None
+    params: dict[str, str]
+    href: str | None
 
 
 @pages.get("/")
 async def overview(visit: Visit) -> Page:
-    summary = await visit.ask("GET", "/jobs/summary")
-    queues = (await visit.ask("GET", "/queues")).items
-    problems: list[object] = []
-    return Page("overview.html", {"summary": summary, "queues": queues, "problems": problems, "actions": ACTIONS})
+    everything = visit.is_superadmin and visit.tenant is None
+    found = await visit.ask("GET", "/admin/overview" if everything else "/overview")
+    span = visit.query.get("span") if visit.query.get("span") in SPANS else "hour"
+    values = {
+        "problems": [_shown(visit, each) for each in found.problems],
+        "pulse": found.pulse,
+        "tenants": found.tenants[:20] if everything else [],
+        "summary": await visit.ask("GET", "/jobs/summary"),
+        "queues": (await visit.ask("GET", "/queues")).items,
+        "sparks": await sparks(visit),
+        "span": span,
+        "spans": SPANS,
+        "charts": await charts(visit, str(span)),
+        "actions": ACTIONS,
+    }
+    return Page("overview.html", values)
+
+
+def _shown(visit: Visit, problem: Problem) -> Shown:
+    action, params = _help(problem)
+    urgency = "high" if problem.what in _HIGH else "low" if problem.what in _LOW else "middle"
+    key = f"{problem.what} {problem.queue} {problem.kind} {problem.name}"
+    return Shown(key, problem, urgency, action, params, _page_of(visit, problem))
+
+
+def _help(problem: Problem) -> tuple[Action | None, dict[str, str]]:
+    match problem.what:
+        case "paused":
+            return ACTIONS["resume-queue"], {"name": str(problem.queue)}
+        case "held_train":
+            return ACTIONS["resume-train"], {"key": str(problem.name)}
+        case "silent_worker":
+            return ACTIONS["dead-worker"], {"id": str(problem.name)}
+    return None, {}
+
+
+def _page_of(visit: Visit, problem: Problem) -> str | None:
+    pages: dict[str, tuple[str, dict[str, Any]]] = {
+        "no_worker": (f"/queues/{problem.queue}", {}),
+        "paused": (f"/queues/{problem.queue}", {}),
+        "limited": (f"/queues/{problem.queue}", {}),
+        "dying": ("/jobs", {"status": "dead", "kind": problem.kind}),
+        "silent_worker": ("/workers", {}),
+        "held_train": (f"/trains/{problem.name}", {}),
+        "late_schedule": ("/triggers", {}),
+        "failed_event": ("/events", {"status": "failed"}),
+    }
+    path, query = pages[problem.what]
+    return visit.url(path, query)

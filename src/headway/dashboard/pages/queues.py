@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.pulse import charts
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 
@@ -17,5 +18,6 @@ async def list_queues(visit: Visit) -> Page:
 @pages.get("/queues/{name}")
 async def show_queue(visit: Visit, name: str) -> Page:
     queue = await visit.ask("GET", "/queues/{name}", name=name)
+    shown = await charts(visit, "hour", queue=name)
     jobs = await visit.ask("GET", "/queues/{name}/jobs", name=name, query={"cursor": visit.query.get("cursor")})
-    return Page("queue.html", {"queue": queue, "jobs": jobs, "actions": ACTIONS})
+    return Page("queue.html", {"queue": queue, "jobs": jobs, "charts": shown, "actions": ACTIONS})
