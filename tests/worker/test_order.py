@@ -258,11 +258,11 @@ def test_a_worker_repairs_a_train_whose_locomotive_somebody_deleted(
 
     async def story() -> None:
         await harness.until_status(ids[2], "succeeded")
-        await harness.until(lambda: bool(lines("were released")))
+        await harness.until(lambda: bool(lines("that no longer exists")))
 
     harness.while_working(harness.worker(settings={"sweep_every_ms": 50}), story)
     assert ran == [1, 2]
-    (line,) = lines("were released")
+    (line,) = lines("that no longer exists")
     assert line.levelname == "WARNING"
     assert "somebody changed or deleted rows by hand" in line.getMessage()
     assert "dest_42" in line.getMessage()
@@ -278,4 +278,4 @@ def test_a_sweep_that_finds_nothing_says_nothing(
         await asyncio.sleep(0.2)
 
     harness.while_working(harness.worker(settings={"sweep_every_ms": 10}), story)
-    assert lines("were released") == []
+    assert lines("that no longer exists") == []
