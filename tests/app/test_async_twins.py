@@ -28,9 +28,13 @@ ONE_COLOUR = {
     "enqueue_middleware",
     "on",
     "on_shutdown",
-} | {
-    *("on_startup", "reserve", "tenant"),
-    *("working", "lifespan", "wake"),
+    "on_startup",
+    "reserve",
+    "tenant",
+    "working",
+    "lifespan",
+    "wake",
+    "serve_metrics",
 }
 
 

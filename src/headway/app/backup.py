@@ -23,7 +23,7 @@ class BackupVerbs:
         path: str | os.PathLike[str],
         *,
         force: bool = False,
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Backup:
         """Copy the SQLite file to another one while workers go on, check the copy, and only then give it its name.
 
@@ -32,14 +32,14 @@ class BackupVerbs:
         """
         if not isinstance(self._store, SqliteStore):
             raise NotAllowed(f"PostgreSQL has its own backups: {pg_dump(self._store, path)}")
-        return self._store.back_up(os.fspath(path), force=force, tell=progress)
+        return self._store.back_up(os.fspath(path), force=force, tell=progress or _nobody)
 
     async def abackup(
         self,
         path: str | os.PathLike[str],
         *,
         force: bool = False,
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Backup:
         """The same, in a thread."""
         return await asyncio.to_thread(lambda: self.backup(path, force=force, progress=progress))
@@ -49,3 +49,7 @@ def pg_dump(store: Store, path: str | os.PathLike[str]) -> str:
     """The command that backs up this PostgreSQL database; a password is not in it."""
     words = ["pg_dump", "--format=custom", "--schema=headway", f"--file={os.fspath(path)}", store.describe()]
     return shlex.join(words)
+
+
+def _nobody(_pages: int, _of: int) -> None:
+    """Is told nothing."""

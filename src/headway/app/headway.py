@@ -228,6 +228,10 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         asked at most every five seconds; if it does not answer, `headway_up` is 0."""
         return self._exporter.render()
 
+    async def ametrics(self) -> bytes:
+        """The same, for an event loop."""
+        return await asyncio.to_thread(self.metrics)
+
     def serve_metrics(self, address: str = "127.0.0.1:9100") -> str:
         """Answer Prometheus at this address, in a thread, for as long as the process lives; call it before `run`, so
         that the worker counts. Returns the URL. Raises `ConfigError`."""
