@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.dev.processes import Processes
-from headway.cli.dev.watched_files import WatchedFiles
 from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, pass_invocation
 from headway.errors import ConfigError
@@ -53,6 +51,8 @@ def dev(cli: Invocation, /, app: str | None, port: int, opens: bool, reload: boo
         _serve(cli)
         return
     from headway.api.serving.server import listen
+    from headway.cli.dev.processes import Processes
+    from headway.cli.dev.watched_files import WatchedFiles
 
     code = cli.code
     code.migrate()
