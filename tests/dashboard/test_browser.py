@@ -31,14 +31,18 @@ def tab(chromium: Any, dashboard: Dashboard, role: str = "admin", **options: Any
     assert complaints == []
 
 
+IN_THE_DARK = ("/", "/jobs", "/jobs/{dead}", "/trains/orders%2F7", "/_components")  # every colour is on one of them
+
+
 @pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)  # what axe finds does not depend on the store
 def test_every_page_is_quiet_and_readable_by_all(chromium: Any, dashboard: Dashboard) -> None:
     axe, wrong = Axe(), []
-    for scheme, rules in {"light": None, "dark": {"runOnly": ["color-contrast"]}}.items():
+    for scheme, rules in {"light": {}, "dark": {"runOnly": ["color-contrast"]}}.items():
         with tab(chromium, dashboard, "superadmin", color_scheme=scheme) as page:
-            for path in PAGES:
+            for path in PAGES if scheme == "light" else IN_THE_DARK:
                 page.goto(f"{dashboard.url}/t/acme{path.format(**dashboard.jobs)}")
-                wrong += [f"{scheme} {path}: {each}" for each in _violations(axe.run(page, options=rules))]
+                found = axe.run(page, options={"resultTypes": ["violations"], **rules})
+                wrong += [f"{scheme} {path}: {each}" for each in _violations(found)]
                 wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
                 assert not wide, f"{path} is wider than the window"
     assert not wrong, "\n".join(wrong)

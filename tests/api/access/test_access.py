@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from headway import Headway
+from headway.api.access.rates import Strangers
 from headway.api.chapters import ROUTES
 from headway.api.routes import Route
 from headway.model.access import ROLES, Role
@@ -235,7 +236,8 @@ def test_what_is_another_tenants_is_not_there(ask: Any) -> None:
     assert wrong == {}
 
 
-def test_nobody_gets_in_without_a_key(client: Any) -> None:
+def test_nobody_gets_in_without_a_key(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Strangers, "take", lambda *_: None)  # else most of them are refused as too many
     for key in (None, "nonsense", new_key().text, new_key().text[:-1]):
         stranger = client(key)
         for route in ROUTES:

@@ -132,13 +132,15 @@ class PostgresSide:
         )
 
     def note(self) -> Note | None:
-        rows = self._run("select id::text, role, peer, phase, history from transfers order by started_at desc limit 1")
+        rows = self._run(
+            "select id::text, role, peer, phase, history from store_transfers order by started_at desc limit 1"
+        )
         return Note(*rows[0]) if rows else None
 
     def write_note(self, note: Note) -> None:
         self._run(
             """
-            insert into transfers as t (id, role, peer, phase, history, started_at)
+            insert into store_transfers as t (id, role, peer, phase, history, started_at)
             values ($1::uuid, $2, $3, $4, $5::boolean, clock_timestamp())
             on conflict (id) do update
             set phase = excluded.phase,

@@ -83,9 +83,9 @@ class SqliteSide:
         with self._errors():
             self._conn.execute("begin immediate")
             try:
-                self._run("update transfers set writing = 1 where id = ?1", (transfer_id,))
+                self._run("update store_transfers set writing = 1 where id = ?1", (transfer_id,))
                 yield
-                self._run("update transfers set writing = null where id = ?1", (transfer_id,))
+                self._run("update store_transfers set writing = null where id = ?1", (transfer_id,))
                 self._conn.execute("commit")
             except BaseException:
                 if self._conn.in_transaction:
@@ -114,7 +114,7 @@ class SqliteSide:
         self._run(sql, (*(values[name] for name in names), *row[: layout.keys]))
 
     def note(self) -> Note | None:
-        rows = self._run("select id, role, peer, phase, history from transfers order by started_at desc limit 1")
+        rows = self._run("select id, role, peer, phase, history from store_transfers order by started_at desc limit 1")
         if not rows:
             return None
         transfer_id, role, peer, phase, history = rows[0]
@@ -124,7 +124,7 @@ class SqliteSide:
         now = self._clock.now()
         self._run(
             """
-            insert into transfers (id, role, peer, phase, history, started_at, writing)
+            insert into store_transfers (id, role, peer, phase, history, started_at, writing)
             values (?1, ?2, ?3, ?4, ?5, ?6, 1)
             on conflict (id) do update
             set phase = excluded.phase,
@@ -142,7 +142,7 @@ class SqliteSide:
         self.unseal()
         for table, verb, name in self._triggers():
             self._run(
-                f"create trigger {name} before {verb} on {table} when not exists (select 1 from transfers where "
+                f"create trigger {name} before {verb} on {table} when not exists (select 1 from store_transfers where "
                 f"writing = 1) begin select raise(abort, '{text}'); end"
             )
 

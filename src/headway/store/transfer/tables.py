@@ -92,7 +92,7 @@ NOT_MOVED = {
     "stat_samples": "which minute was sampled last",
     "sweeps": "where the next sweep starts",
     "tenant_roles": "logins belong to one server",
-    "transfers": "about the transfer itself",
+    "store_transfers": "about the transfer itself",
     "worker_claims": "of workers, and nothing runs",
     "workers": "register again at the target",
 }

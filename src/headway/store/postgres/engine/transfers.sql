@@ -8,10 +8,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_transfer headway.transfers;
+  v_transfer headway.store_transfers;
 begin
   select * into v_transfer
-    from headway.transfers t
+    from headway.store_transfers t
    where t.role = 'source' and t.phase in ('sealed', 'done') or t.role = 'target' and t.phase in ('copying', 'aborted')
    order by t.started_at desc
    limit 1;

@@ -106,7 +106,7 @@ create table headway.job_lists (
 );
 
 -- transfers of this database's work to or from another one (headway transfer)
-create table headway.transfers (
+create table headway.store_transfers (
   id uuid primary key,
   role text collate "C" not null check (role in ('source', 'target')),
   peer text not null, -- the other database, as shown to people

@@ -1,6 +1,6 @@
 -- Removes everything that 0001.up.sql made, with all jobs.
 
-drop table transfers;
+drop table store_transfers;
 
 drop table stats;
 

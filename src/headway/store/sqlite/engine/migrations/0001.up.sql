@@ -887,7 +887,7 @@ create table stats (
 create index stats_at on stats (span, at);
 
 -- transfers of this file's work to or from another database (headway transfer)
-create table transfers (
+create table store_transfers (
   id text not null primary key,
   role text not null check (role in ('source', 'target')),
   peer text not null, -- the other database, as shown to people
