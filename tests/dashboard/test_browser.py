@@ -39,7 +39,7 @@ def test_every_page_is_quiet_and_readable_by_all(chromium: Any, dashboard: Dashb
     axe, wrong = Axe(), []
     for scheme, rules in {"light": {}, "dark": {"runOnly": ["color-contrast"]}}.items():
         with tab(chromium, dashboard, "superadmin", color_scheme=scheme) as page:
-            for path in PAGES if scheme == "light" else IN_THE_DARK:
+            for path in (each for each in PAGES if "?" not in each) if scheme == "light" else IN_THE_DARK:
                 page.goto(f"{dashboard.url}/t/acme{path.format(**dashboard.jobs)}")
                 found = axe.run(page, options={"resultTypes": ["violations"], **rules})
                 wrong += [f"{scheme} {path}: {each}" for each in _violations(found)]
