@@ -51,6 +51,8 @@ def test_every_time_and_every_event_fires_once_while_workers_are_killed(
         until(lambda share=share: _handled(site) >= share, "events are handled", within=120)
         workers.kill_any()
     until(lambda: _handled(site) == len(events), "all events are handled", within=120)
+    names = [f"s{number}" for number in range(SCHEDULES)]
+    until(lambda: all(len(app.fires(schedule=name)) > 1 for name in names), "all schedules have fired", within=120)
     for number in range(SCHEDULES):
         app.pause_schedule(f"s{number}")
     workers.until_over(within=120)
