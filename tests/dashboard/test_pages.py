@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 
@@ -10,8 +11,10 @@ import httpx2 as httpx
 import pytest
 
 from headway import Headway
-from headway.api import chapters
+from headway.api import Api, chapters
+from headway.api.access.oidc_settings import oidc_settings
 from headway.cli.root import main as root
+from headway.dashboard import Site
 from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.asset_files import Assets
 from tests.dashboard.conftest import HOSTILE, Dashboard
@@ -225,3 +228,19 @@ def test_files_are_few_named_by_content_and_kept(dashboard: Dashboard) -> None:
             assert "immutable" in answer.headers["cache-control"]
         assert anybody.get("/assets/../site.py").status_code in (303, 404)
         assert anybody.get("/assets/tokens.css").status_code == 404
+
+
+def test_the_login_page_names_the_issuer_where_there_is_one(sqlite_migrated_path: str) -> None:
+    async def page(**settings: str) -> str:
+        app = Headway(f"sqlite:///{sqlite_migrated_path}")
+        api = Api(app, oidc=oidc_settings(settings), site=Site)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://127.0.0.1") as client:
+            text = (await client.get("/login", params={"next": "/jobs"})).text
+        await api.aclose()
+        await app.aclose()
+        return text
+
+    link = 'href="/api/v1/login/oidc?next=/jobs"'
+    assert link not in asyncio.run(page())
+    assert link not in asyncio.run(page(issuer="http://127.0.0.1:1", audience="headway"))
+    assert link in asyncio.run(page(issuer="http://127.0.0.1:1", audience="headway", client_id="web"))

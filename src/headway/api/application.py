@@ -265,6 +265,11 @@ class Api:
             request=request_with_key(request, body, verbs, key) if route.creates else None,
         )
 
+    @property
+    def has_oidc_login(self) -> bool:
+        """Whether browsers can log in with the issuer, at /login/oidc."""
+        return self._callers.login is not None
+
     def _oidc(self, step: Literal["begin", "end"]) -> Endpoint:
         """A browser on its way to the issuer, or back: it has no key yet."""
 

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from headway.api import Api
 from headway.api.access.sessions import is_same_origin
+from headway.api.routes import PREFIX
 from headway.api.wire.bodies import read_body
 from headway.api.wire.problems import Refused, problem_of
 from headway.dashboard.asset_files import Assets
@@ -137,7 +138,12 @@ class Site:
         return Response(found.body, 200, kept, found.media_type)
 
     async def _login_page(self, request: Request, *, wrong: str | None = None, status: int = 200) -> Response:
-        values = {"root": _root(request), "next": request.query_params.get("next", "/"), "wrong": wrong}
+        values = {
+            "root": _root(request),
+            "next": request.query_params.get("next", "/"),
+            "wrong": wrong,
+            "oidc": f"{_root(request)}{PREFIX}/login/oidc" if self._api.has_oidc_login else None,
+        }
         return Response(self._renderer.page(Page("login.html"), None, values), status, media_type="text/html")
 
     async def _login(self, request: Request) -> Response:
