@@ -13,10 +13,13 @@ import pytest
 from headway import Headway
 from headway.api import Api, chapters
 from headway.api.access.oidc_settings import oidc_settings
+from headway.api.access.rates import Strangers
+from headway.api.serving.settings import server_settings
 from headway.cli.root import main as root
 from headway.dashboard import Site
 from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.asset_files import Assets
+from headway.model.key_text import new_key
 from tests.dashboard.conftest import HOSTILE, Dashboard
 
 VIEWERS = {"viewer", "operator", "admin", "superadmin"}
@@ -244,3 +247,27 @@ def test_the_login_page_names_the_issuer_where_there_is_one(sqlite_migrated_path
     assert link not in asyncio.run(page())
     assert link not in asyncio.run(page(issuer="http://127.0.0.1:1", audience="headway"))
     assert link in asyncio.run(page(issuer="http://127.0.0.1:1", audience="headway", client_id="web"))
+
+
+def test_pages_count_in_the_rates_and_logins_by_their_address(
+    sqlite_migrated_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+    monkeypatch.setattr(Strangers, "take", lambda _, address: looked_up.append(address))
+    app = Headway(f"sqlite:///{sqlite_migrated_path}")
+    key = app.create_api_key("root", "superadmin").text
+    api = Api(app, server_settings({"key_rate": "3/m"}), site=Site)
+
+    async def visits() -> list[int]:
+        transport = httpx.ASGITransport(app=api, client=("127.0.0.9", 1))
+        same = {"Sec-Fetch-Site": "same-origin"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=same) as client:
+            assert (await client.post("/login", data={"key": new_key().text})).status_code == 401
+            assert (await client.post("/login", data={"key": key})).status_code == 303
+            statuses = [(await client.get("/queues")).status_code for _ in range(4)]
+        await api.aclose()
+        await app.aclose()
+        return statuses
+
+    assert asyncio.run(visits()) == [200, 200, 200, 429]
+    assert set(looked_up) == {"127.0.0.9"}

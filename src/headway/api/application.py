@@ -172,13 +172,12 @@ class Api:
             exchange = Exchange.of(request)
             try:
                 async with self._watch.request():
-                    return await answered(request, exchange)
+                    return await answered(request)
             except Exception as error:
                 return self._problem(error, exchange.request_id)
 
-        async def answered(request: Request, exchange: Exchange) -> Response:
-            key = await self.caller(request)
-            exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
+        async def answered(request: Request) -> Response:
+            key = await self.counted_caller(request)
             check_role(key, route.roles)
             if any("\0" in value for value in request.path_params.values()):
                 raise Refused(404, "no name or id holds a NUL character")
@@ -195,6 +194,12 @@ class Api:
         key = await self._callers.check(request)
         exchange = Exchange.of(request)
         exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
+        return key
+
+    async def counted_caller(self, request: Request) -> ApiKey:
+        """The same, for a request that counts in the rates of its key and tenant; raises `Refused` with 429, too."""
+        key = await self.caller(request)
+        Exchange.of(request).headers += self._rates.take(key=key.id, tenant=key.tenant_id)
         return key
 
     def route(self, method: str, path: str) -> Route:
@@ -225,7 +230,7 @@ class Api:
 
     async def log_in(self, request: Request, key: str) -> tuple[ApiKey, str]:
         """Begin a session of the key with this text; gives the cookie to set, too. Raises `Refused`."""
-        found = await self.keys.check(f"Bearer {key}")
+        found = await self.keys.check(f"Bearer {key}", Exchange.of(request).address)
         _, cookie = await self._sessions.begin(request, found)
         return found, cookie
 

@@ -81,7 +81,7 @@ class Site:
         if (request.method, path) in fixed:
             return await fixed[request.method, path](request)
         try:
-            key = await self._api.caller(request)
+            key = await self._api.counted_caller(request)
         except Refused as refused:
             if refused.status != 401 or request.method != "GET":
                 raise
@@ -153,7 +153,7 @@ class Site:
         try:
             _, cookie = await self._api.log_in(request, given)
         except Refused as refused:
-            return await self._login_page(request, wrong=refused.detail, status=401)
+            return await self._login_page(request, wrong=refused.detail, status=refused.status)
         return _to(_root(request) + _within(request.query_params.get("next")), cookie)
 
     async def _login_once(self, request: Request) -> Response:

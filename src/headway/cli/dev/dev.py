@@ -15,7 +15,7 @@ import click
 
 from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, pass_invocation
-from headway.errors import ConfigError
+from headway.errors import ConfigError, HeadwayError
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -86,8 +86,11 @@ def _dev_key(code: Headway) -> Any:
     finally:
         from headway.app import Headway
 
-        with contextlib.closing(Headway(url)) as again, contextlib.suppress(Exception):
-            again.revoke_api_key(made.key.id, actor="headway dev")
+        with contextlib.closing(Headway(url)) as again:
+            try:
+                again.revoke_api_key(made.key.id, actor="headway dev")
+            except HeadwayError as error:
+                click.echo(f"key {made.key.id} could not be revoked, and is valid for a day: {error}", err=True)
 
 
 def _serve(cli: Invocation) -> None:
