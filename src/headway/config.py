@@ -44,7 +44,7 @@ NAMES = (
     "otel",
     "metrics",
 )
-SECTIONS = ("commands", "secrets", "server", "oidc")
+SECTIONS = ("commands", "connectors", "secrets", "server", "oidc")
 """Sections of the file; each part reads its own."""
 SERVER_NAMES = (
     "host",

@@ -48,6 +48,18 @@ class CommandFailed(HeadwayError):
         self.retry = retry
 
 
+class ConnectorFailed(HeadwayError):
+    """A connector's request could not be made, or was not answered as it should.
+
+    `retry` says whether another try may help, `delay_s` when: None is as the kind's backoff says.
+    """
+
+    def __init__(self, message: str, *, retry: bool = True, delay_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry = retry
+        self.delay_s = delay_s
+
+
 class UnknownKind(HeadwayError):
     """The kind is not defined here."""
 

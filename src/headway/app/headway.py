@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from uuid import UUID
 
-from headway import commands, secrets
+from headway import commands, connectors, secrets
 from headway.app.aio.prune import AsyncPruneVerbs
 from headway.app.aio.tenant_care import AsyncTenantCareVerbs
 from headway.app.backup import BackupVerbs
@@ -76,7 +76,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         self._is_for_one_tenant = False
         self._tenants = Tenants()
         self._registry = Registry()
-        self._has_commands = False
+        self._has_configured = False
         self._wake = Wake(self._hint)
         self._emitted = Wake(self._hint)
         self._hooks = Hooks()
@@ -109,8 +109,8 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
 
     @property
     def kinds(self) -> Registry:
-        """The kinds defined here, by name, including the commands of headway.toml."""
-        self._add_commands()
+        """The kinds defined here, by name, including the commands and connectors of headway.toml."""
+        self._add_configured()
         return self._registry
 
     @overload
@@ -316,7 +316,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
 
     @cached_property
     def _definitions(self) -> Definitions:  # type: ignore[override]
-        self._add_commands()
+        self._add_configured()
         return Definitions(self._registry)
 
     @cached_property
@@ -351,12 +351,16 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         """The secrets that this app's workers pass to jobs."""
         return secrets.Vault(secrets.read(self._config.get("secrets", {}), str(path())))
 
-    def _add_commands(self) -> None:
-        """Turn the commands of headway.toml into kinds; once, when the app is first used."""
-        if not self._has_commands:
-            self._has_commands = True
+    def _add_configured(self) -> None:
+        """Turn the commands and connectors of headway.toml into kinds; once, when the app is first used."""
+        if not self._has_configured:
+            self._has_configured = True
             for kind in commands.load(self._config.get("commands", {}), str(path()), binding=self._registry.binding):
                 self._registry.add(kind)
+            resources = connectors.Resources(store=lambda: self._store)
+            section = self._config.get("connectors", {})
+            for connector in connectors.load(section, str(path()), resources, binding=self._registry.binding):
+                self._registry.add(connector)
 
     @property
     def store(self) -> Store:
@@ -384,7 +388,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         return self._tenant or tenant_ref(self._config.get("tenant") or "default")
 
     def _worker(self, queues: Queues | None, concurrency: int | None, order: Ordering) -> Worker:
-        self._add_commands()
+        self._add_configured()
         if queues is None:
             queues = sorted(self._registry.queues | {"default"})
         total = self.settings.concurrency if concurrency is None and not isinstance(queues, Mapping) else concurrency

@@ -15,7 +15,7 @@ from headway.commands.argument import BUILT_IN, Argument
 from headway.commands.command import DEFAULT_TIMEOUT, Command, Secret, read_command
 from headway.commands.kind import CommandKind
 from headway.commands.scripts import is_shell, language_of
-from headway.commands.toml import Table
+from headway.define.toml_table import Table
 from headway.errors import ConfigError
 
 Level = Literal["error", "warning", "info"]

@@ -12,7 +12,7 @@ import msgspec
 from headway.commands.argument import BUILT_IN, Argument, read_argument
 from headway.commands.param import Param, read_param
 from headway.commands.scripts import field_in_script, language_of
-from headway.commands.toml import Table
+from headway.define.toml_table import Table
 
 DEFAULT_TIMEOUT = "3600s"
 DEFAULT_GRACE = "10s"

@@ -41,7 +41,7 @@ def load(values: Mapping[str, Any], path: str, *, binding: Binding | None = None
 class CommandKind(Kind[..., Any]):
     """Runs its command's program. The payload fills the placeholders; it is checked at enqueue and before each run."""
 
-    _by_code = False
+    by_code = False
 
     is_command = True
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from headway.commands.toml import Table
 from headway.define.schema import Schema
+from headway.define.toml_table import Table
 from headway.errors import InvalidJob, InvalidPayload
 
 Type = Literal["string", "int", "float", "bool", "uuid", "date", "enum", "path", "json"]

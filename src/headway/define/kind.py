@@ -70,7 +70,7 @@ class Kind(Generic[P, R]):
     is_command: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     recovers: ClassVar[bool] = False
-    _by_code: ClassVar[bool] = True  # defined by a function, not by headway.toml
+    by_code: ClassVar[bool] = True  # defined by a function, not by headway.toml
 
     name: str
     aliases: tuple[str, ...]  # its earlier names: jobs, schedules and producers may still use them
@@ -200,7 +200,7 @@ class Kind(Generic[P, R]):
     def context(
         self, claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
     ) -> Context:
-        return Context(claim, tenant=tenant, worker_id=worker_id, vault=vault, by_code=self._by_code)
+        return Context(claim, tenant=tenant, worker_id=worker_id, vault=vault, by_code=self.by_code)
 
     def invocation(self, ctx: Context) -> tuple[Callable[..., R], Sequence[Any], dict[str, Any]]:
         """What to call for a claim; raises `InvalidPayload`."""
@@ -238,7 +238,7 @@ class Kind(Generic[P, R]):
 
     def _own_secret(self, name: str) -> str:
         owner = Owner(DEFAULT_TENANT_ID, "default")
-        return Vault().keyring(self.name, owner, by_code=self._by_code).get(name)
+        return Vault().keyring(self.name, owner, by_code=self.by_code).get(name)
 
     def _finish(self, payload: str) -> NewJob:
         options, row = self.options, self._row

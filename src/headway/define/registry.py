@@ -256,8 +256,8 @@ class Registry:
 
     @property
     def has_code(self) -> bool:
-        """Whether functions or machines are defined here, not only commands of headway.toml."""
-        return any(not kind.is_command for kind in self._kinds.values())
+        """Whether functions or machines are defined here, not only the commands and connectors of headway.toml."""
+        return any(kind.by_code for kind in self._kinds.values())
 
     def unknown(self, name: str, others: Iterable[str] = ()) -> str:
         """The message for an unknown kind, with similar names of those here and of the others."""

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from headway.define.options import Options
-from headway.errors import CommandFailed, InvalidOutcome, SecretMissing
+from headway.errors import CommandFailed, ConnectorFailed, InvalidOutcome, SecretMissing
 from headway.logs import get_logger
 from headway.model.duration import Duration, show_ms
 from headway.model.job import Claim, Settlement
@@ -27,8 +27,8 @@ def settlement_for_raised(run: Execution, error: BaseException) -> Settlement | 
         return settlement_for_stop(run, error)
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
         error = error.__cause__  # a coroutine wraps it
-    if isinstance(error, CommandFailed):
-        return _settlement_for_command(run, error)
+    if isinstance(error, CommandFailed | ConnectorFailed):
+        return _settlement_by_message(run, error)
     outcome = settlement_for_error(run.claim, run.handler.options, error)
     if outcome.charge:
         shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handler_exc_info(error)}
@@ -123,11 +123,12 @@ def _settlement_for_snooze(claim: Claim, error: Snooze) -> Settlement:
     return settlement
 
 
-def _settlement_for_command(run: Execution, error: CommandFailed) -> Settlement:
-    """With the command's own message: a traceback would not show where its program failed."""
+def _settlement_by_message(run: Execution, error: CommandFailed | ConnectorFailed) -> Settlement:
+    """With the error's own message: a traceback would not show where a program or a request failed."""
     reason = storable(str(error))
     if error.retry:
-        outcome = _settlement_for_failure(run.claim, run.handler.options, reason)
+        delay = error.delay_s if isinstance(error, ConnectorFailed) else None
+        outcome = _settlement_for_failure(run.claim, run.handler.options, reason, delay=delay)
     else:
         outcome = dead(run.claim, reason)
     log.warning(f"attempt failed: {consequence(outcome)}", duration_ms=run.duration_ms, error=reason)

@@ -1,0 +1,86 @@
+"""ConnectorKind: a kind whose code comes with Headway and whose options are a section of headway.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, ClassVar
+
+import msgspec
+
+from headway.define.arguments import ArgumentsOfCall
+from headway.define.context import Context
+from headway.define.enqueuer import Binding
+from headway.define.kind import Kind
+from headway.define.toml_table import Table
+from headway.errors import ConfigError, InvalidJob, InvalidPayload, PayloadMismatch
+from headway.model.job import NewJob
+from headway.store.run import Store
+
+KIND_OPTIONS = (
+    *("queue", "priority", "max_attempts", "max_losses", "backoff", "timeout", "concurrency", "rate", "burst"),
+    *("enqueuer_may", "tags", "retention"),
+)
+"""The keys of a connector's section that its kind gets unchanged, as in `@app.job(…)`."""
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """What connectors use of their worker."""
+
+    store: Callable[[], Store]  # opened when first used
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()  # private ones that they may reach
+
+
+class ConnectorKind(Kind[..., Any]):
+    """A subclass has the name (`http.request` makes the kind `connector.http.request`), the schema of the payload, the
+    keys of its section of headway.toml beside KIND_OPTIONS, and `perform`."""
+
+    by_code = False
+
+    connector: ClassVar[str]
+    about: ClassVar[str]
+    payload_schema: ClassVar[Mapping[str, Any]]
+    keys: ClassVar[tuple[str, ...]] = ()
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, table: Table, resources: Resources, *, binding: Binding | None = None) -> None:
+        self.resources = resources
+        self.description = self.about
+        table.only((*KIND_OPTIONS, *self.keys))
+        perform = self.perform
+
+        async def connector(_ctx: Context, **fields: Any) -> Any:
+            return await perform(_ctx, fields)
+
+        name = f"connector.{self.connector}"
+        connector.__qualname__ = f"connectors.{self.connector}"
+        connector.__module__ = table.where
+        given = {key: table.get(key) for key in KIND_OPTIONS if key in table}
+        if isinstance(given.get("backoff"), list):
+            given["backoff"] = tuple(given["backoff"])
+        options = {**self.defaults, **given, "name": name, "schema": self.payload_schema}
+        try:
+            super().__init__(connector, options, binding=binding)  # type: ignore[arg-type]
+        except InvalidJob as error:
+            raise ConfigError(f"{table.where}: [connectors.{self.connector}] {error}") from error
+
+    async def perform(self, ctx: Context, fields: dict[str, Any]) -> Any:
+        """Run one job. `fields` is its payload, references to secrets unresolved; what is returned is the result.
+        Raises `ConnectorFailed`."""
+        raise NotImplementedError
+
+    def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
+        """The fields of a payload, with its references to secrets unresolved: the connector knows where they go. Raises
+        `InvalidPayload`."""
+        assert self.options.schema is not None
+        try:
+            self.options.schema.check(payload, self.name)
+        except PayloadMismatch as error:
+            raise InvalidPayload(str(error)) from error
+        return self._arguments.unpack(payload)
+
+    def _finish(self, payload: str) -> NewJob:
+        # the connector's schema holds beside an operator's
+        assert self.options.schema is not None
+        self.options.schema.check(payload, self.name)
+        return super()._finish(payload)
