@@ -32,6 +32,7 @@ from headway.define.option_types import KindOptions, StepOptions, UsingOptions
 from headway.define.options import Options, kind_options
 from headway.define.trigger_jobs import event_names, schedule_names
 from headway.model import event as model_event
+from headway.model.connector import Connector
 from headway.model.definition import Definition
 from headway.model.duration import to_ms
 from headway.model.fleet import Queue
@@ -93,7 +94,7 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
 def test_every_verb_of_an_app_is_documented() -> None:
     parts = [
         *("Define and run", "Enqueue", "Look", "Operate", "Machines", "Trains", "Groups", "Limits", "Reservations"),
-        *("Definitions", "Templates", "Schedules", "Events and triggers", "API keys", "Tenants", "Stats"),
+        *("Definitions", "Templates", "Connectors", "Schedules", "Events and triggers", "API keys", "Tenants", "Stats"),
     ]
     names = [name for part in parts for name in _names(API, part)]
     _same(names, _public(Headway))
@@ -143,7 +144,7 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
     "value",
     [
         *(Enqueued, Outcome, Attempt, Signal, Sent, StepExecution, Child, Train, Hold, Moved, Group, Limit, Queue),
-        *(GroupHandle, Definition, Template, Trigger, Fire, model_event.Event, Rehearsal),
+        *(GroupHandle, Definition, Template, Connector, Trigger, Fire, model_event.Event, Rehearsal),
     ],
 )
 def test_every_part_of_a_value_is_documented(value: Any) -> None:

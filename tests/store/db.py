@@ -53,6 +53,7 @@ TABLES = (
     "signals",
     "definitions",
     "templates",
+    "connector_configs",
     "triggers",
     "fires",
     "events",

@@ -77,6 +77,8 @@ ONLY_POSTGRES = {
         "change_definition: using errcode",
         "check_bounds: using errcode",
         "declare: using errcode",
+        "create_connector: using errcode",
+        "change_connector: using errcode",
         "create_template: using errcode",
         "change_template: using errcode",
         "create_trigger: using errcode",

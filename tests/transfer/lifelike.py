@@ -87,6 +87,7 @@ def fill(app: Headway) -> None:
     app.reserve_queue("reserved", holder="somebody")
     app.create_api_key("ci", "operator", tenant="acme", queues=["default"])
     app.create_template("nightly", "work", {"what": "from template"}, description="ünïcode ✓")
+    app.create_connector("shop", "https://shop.example", headers={"x-key": {"$secret": "SHOP_KEY"}})
     app.create_schedule("daily", "0 2 * * *", template="nightly", tz="Europe/Berlin")
     app.create_schedule("later", every="6h", kind="work", payload={"what": "scheduled"})
     app.create_trigger("on-upload", "uploaded", kind="work", payload={"what": "{{event.file}}"})

@@ -273,6 +273,7 @@ def _texts(app: Headway) -> dict[str, Any]:
         "schedules": app.schedules(),
         "triggers": app.triggers(),
         "templates": app.templates(),
+        "connectors": app.connectors(),
         "limits": app.limits(),
         "tenants": app.tenants(),
         "keys": app.api_keys(),

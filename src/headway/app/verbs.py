@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.app.aio.api_keys import AsyncApiKeyVerbs
 from headway.app.aio.backfill import AsyncBackfillVerbs
+from headway.app.aio.connectors import AsyncConnectorVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
 from headway.app.aio.delete import AsyncDeleteVerbs
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
@@ -35,6 +36,7 @@ class Verbs(
     AsyncQueueVerbs,
     AsyncDefinitionVerbs,
     AsyncTemplateVerbs,
+    AsyncConnectorVerbs,
     AsyncScheduleVerbs,
     AsyncBackfillVerbs,
     AsyncTriggerVerbs,

@@ -17,7 +17,7 @@ _SECTIONS = {
     "Run": {"demo": "demo", "dev": "dev", "worker": "fleet", "serve": "fleet", "enqueue": "jobs"},
     "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order"},
     "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
-    "Kinds": dict.fromkeys(("definitions", "commands"), "kinds"),
+    "Kinds": {"definitions": "kinds", "commands": "kinds", "connectors": "connectors"},
     "Access": {"keys": "access", "tenants": "access"},
     "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
     "Care": {

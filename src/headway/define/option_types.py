@@ -229,6 +229,32 @@ class TemplateChanges(TypedDict, total=False):
     description: str | None
 
 
+class ConnectorOptions(TypedDict, total=False):
+    """What `app.create_connector(name, url, ...)` takes."""
+
+    kind: str
+    headers: Mapping[str, Any] | None
+    options: Mapping[str, Any] | None
+    events: Sequence[str] | None
+    description: str | None
+    enabled: bool
+    tenant: str | UUID | None
+    actor: str | None
+    conn: Any
+
+
+class ConnectorChanges(TypedDict, total=False):
+    """What `app.change_connector(name, ...)` takes. None takes a value back."""
+
+    new_name: str
+    url: str
+    headers: Mapping[str, Any] | None
+    options: Mapping[str, Any] | None
+    events: Sequence[str] | None
+    description: str | None
+    enabled: bool
+
+
 class DefinitionChanges(TypedDict, total=False):
     """What `app.change_definition(kind, ...)` takes. None takes a value back."""
 

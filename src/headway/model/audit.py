@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headway.model.connector import ConnectorChange
 from headway.model.definition import DefinitionChange
 from headway.model.job import Change
 from headway.model.limit import Limit
@@ -25,7 +26,7 @@ def given(change: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not msgspec.UNSET}
 
 
-def fields_changed(name: str, change: DefinitionChange | TemplateChange | TriggerChange) -> str:
+def fields_changed(name: str, change: DefinitionChange | TemplateChange | TriggerChange | ConnectorChange) -> str:
     """The name that it had, and what was changed.
 
     >>> fields_changed("mail", DefinitionChange(queue="slow", active=False, reset=("timeout_ms",)))

@@ -1,4 +1,4 @@
-"""What definitions, templates, triggers, fires, events and signals must be to be stored.
+"""What definitions, templates, connectors, triggers, fires, events and signals must be to be stored.
 
 One row that cannot be read, or counted with, would be in the way of all others. The tables refuse it, too; this
 says what is wrong.
@@ -15,6 +15,7 @@ import msgspec
 from headway.errors import InvalidPayload
 from headway.model import codec, refusals
 from headway.model.audit import given
+from headway.model.connector import ConnectorChange, NewConnector
 from headway.model.definition import DefinitionChange
 from headway.model.event import NewEvent
 from headway.model.restricted import bounds_flaw
@@ -29,8 +30,9 @@ LAST_AT = datetime(
     9000, 1, 1, tzinfo=UTC
 )  # arithmetic with any duration ends before the last time that both stores have
 
-_OBJECTS = ("payload", "options", "when", "enqueuer_may", "policy")
-_TIMES = ("start_at", "end_at", "next_fire_at")
+_OBJECTS = ("payload", "options", "headers", "when", "enqueuer_may", "policy")
+_LISTS = ("events",)
+_TIMES = ("start_at", "end_at", "next_fire_at", "old_secret_ends_at")
 _LEAST = {
     "every_ms": 1000,
     "catch_up_window_ms": 0,
@@ -38,6 +40,7 @@ _LEAST = {
     "dedupe_window_ms": 0,
     "timeout_ms": 1,
     "max_attempts": 1,
+    "secret_version": 1,
 }
 _WORDS = {"type": ("schedule", "event"), "catch_up": ("none", "latest", "all"), "overlap": ("allow", "skip")}
 
@@ -54,6 +57,15 @@ def check_template(template: NewTemplate) -> None:
 def check_template_change(change: TemplateChange) -> None:
     values = given(change)
     _check_values("template", values.get("name"), values)
+
+
+def check_connector(connector: NewConnector) -> None:
+    _check_values("connector", connector.name, msgspec.structs.asdict(connector))
+
+
+def check_connector_change(change: ConnectorChange) -> None:
+    values = given(change)
+    _check_values("connector", values.get("name"), values)
 
 
 def check_trigger(trigger: NewTrigger) -> None:
@@ -132,6 +144,9 @@ def _check_values(noun: str, name: str | None, values: Mapping[str, Any]) -> Non
             continue
         if field in _OBJECTS:
             _check_object(what, field, value)
+        elif field in _LISTS:
+            if not isinstance(_read(what, field, value), list):
+                raise refusals.not_valid(what, f"the {field} must be a JSON array")
         elif field == "schema":
             _read(what, field, value)
         elif field in _WORDS and value not in _WORDS[field]:

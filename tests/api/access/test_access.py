@@ -102,6 +102,11 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /templates/{id}": (READ, None, (200,)),
     "PATCH /templates/{id}": (ADMIN, {"description": "hello"}, (200,)),
     "DELETE /templates/{id}": (ADMIN, None, (204,)),
+    "GET /connectors": (READ, None, (200,)),
+    "POST /connectors": (ADMIN, {"name": "new", "url": "https://shop.example"}, (201, 409)),
+    "GET /connectors/{id}": (READ, None, (200,)),
+    "PATCH /connectors/{id}": (ADMIN, {"description": "hello"}, (200,)),
+    "DELETE /connectors/{id}": (ADMIN, None, (204,)),
     "POST /templates/{id}/run": (PRODUCE, {}, (201,)),
     "GET /trains": (READ, None, (200,)),
     "GET /trains/{key}": (READ, None, (200,)),
@@ -176,6 +181,8 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
             params["id"] = owner.create_schedule(f"s-{new_id()}", "@daily", kind="report").id
         elif route.path.startswith("/templates/{id}"):
             params["id"] = owner.create_template(f"t-{new_id()}", "report").id
+        elif route.path.startswith("/connectors/{id}"):
+            params["id"] = owner.create_connector(f"c-{new_id()}", "https://shop.example").id
         elif route.path.startswith("/groups/{id}"):
             params["id"] = _grouped(owner)
         elif route.path.startswith("/reservations/{id}"):

@@ -15,7 +15,7 @@ from headway.model.key_text import new_key
 from headway.model.request import Request
 from tests.store.db import new_group, new_job
 from tests.store.machines.machine_calls import new_machine
-from tests.store.triggers.trigger_calls import new_template
+from tests.store.triggers.trigger_calls import new_connector, new_template
 from tests.tenant_ids import tenant_id
 
 ACME, OTHER = tenant_id("acme"), tenant_id("other")
@@ -135,6 +135,7 @@ def fill(db: Any, name: str) -> None:
     db.finish(db.take(queue=name))
     db.signal(second.id, "go")
     db.emit("paid", **of(name))
+    db.run(db.ops.create_connector(new_connector(**of(name, name="shop")), actor="ada"))
     db.run(db.ops.create_template(new_template(**of(name, name="mail")), actor="ada"))
     db.fire_now(db.schedule(**of(name, name="nightly", every_ms=1_000)))
     made = new_key()

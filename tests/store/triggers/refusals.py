@@ -1,4 +1,4 @@
-"""What both stores refuse about definitions, templates, triggers, fires and events."""
+"""What both stores refuse about definitions, connectors, templates, triggers, fires and events."""
 
 from __future__ import annotations
 
@@ -21,6 +21,44 @@ from tests.store.triggers.trigger_calls import (
 BEFORE = datetime(1969, 12, 31, tzinfo=UTC)
 AFTER = datetime(9001, 1, 1, tzinfo=UTC)
 DEEP = '{"a":' * 70 + "1" + "}" * 70
+
+# connectors
+
+
+def a_connector_whose_name_is_taken(db: Any) -> None:
+    db.connector(id=A, name="shop")
+    db.connector(id=B, name="shop")
+
+
+def a_connector_renamed_to_a_name_that_is_taken(db: Any) -> None:
+    db.connector(id=A, name="shop")
+    db.connector(id=B, name="mall")
+    db.change_connector(B, name="shop")
+
+
+def a_connector_id_that_another_tenant_has(db: Any) -> None:
+    db.connector(id=A, name="shop", tenant="acme")
+    db.connector(id=A, name="shop")
+
+
+def a_connector_whose_headers_are_no_object(db: Any) -> None:
+    db.connector(id=A, name="shop", headers="[1]")
+
+
+def a_connector_whose_events_are_no_array(db: Any) -> None:
+    db.connector(id=A, name="shop", events="{}")
+
+
+def a_connector_changed_for_a_revision_that_is_over(db: Any) -> None:
+    db.connector(id=A, name="shop")
+    db.change_connector(A, url="https://b.example")
+    db.change_connector(A, url="https://c.example", of_revision=1)
+
+
+def a_connector_whose_old_secret_ends_too_late(db: Any) -> None:
+    db.connector(id=A, name="shop")
+    db.change_connector(A, old_secret_ends_at=AFTER)
+
 
 # templates
 

@@ -15,7 +15,7 @@ from headway.store.postgres.store import PostgresStore
 from tests.store.engine.test_postgres_roles import ACME, GLOBEX, Roles
 from tests.store.triggers.trigger_calls import handling, new_event, new_fire, new_listener, new_schedule, new_template
 
-TABLES = ("templates", "triggers", "fires", "events")
+TABLES = ("connector_configs", "templates", "triggers", "fires", "events")
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ class Theirs:
     """What one tenant has: a template, a schedule, an event trigger, a failed event and a pending one, and a fire."""
 
     def __init__(self, owner: Any, tenant: str) -> None:
+        self.connector = owner.connector(tenant=tenant, name="connector")
         self.template = owner.template(tenant=tenant, name="template")
         self.schedule = owner.create_trigger(new_schedule(tenant=tenant, name="schedule", template_id=self.template.id))
         self.listener = owner.create_trigger(new_listener("paid", tenant=tenant, name="listener"))
@@ -60,6 +61,7 @@ def owner(roles: Roles, make_db: type[Any]) -> Any:
 def look(owner: Any, tenant: str) -> list[Any]:
     """Everything of a tenant that somebody could have changed."""
     return [
+        owner.connectors(tenant_id=tenant),
         owner.templates(tenant_id=tenant),
         owner.triggers(tenant_id=tenant),
         owner.events(tenant_id=tenant),
@@ -82,7 +84,8 @@ def test_a_tenants_login_sees_only_its_own(roles: Roles, owner: Any, login: Call
             assert rows == [(ACME,)], table
     acme = login("acme")
     assert look(acme, ACME) == look(owner, ACME)
-    assert look(acme, GLOBEX) == [[], [], [], [], []]
+    assert look(acme, GLOBEX) == [[], [], [], [], [], []]
+    assert acme.connectors() == owner.connectors(tenant_id=ACME)
     assert acme.templates() == owner.templates(tenant_id=ACME)
     assert acme.triggers() == owner.triggers(tenant_id=ACME)
     assert acme.events() == owner.events(tenant_id=ACME)
@@ -120,6 +123,10 @@ def test_nothing_of_another_tenants_is_touched(owner: Any, login: Callable[..., 
     acme = login("acme")
     past = datetime(2026, 1, 2, 3, tzinfo=UTC)
     attempts: dict[str, Callable[[], Any]] = {
+        "change_connector": lambda: acme.change_connector(theirs.connector.id, url="https://evil.example"),
+        "delete_connector as them": lambda: acme.delete_connector(theirs.connector.id, tenant_id=GLOBEX),
+        "create_connector for them": lambda: acme.connector(tenant="globex"),
+        "create_connector over theirs": lambda: acme.connector(tenant="acme", id=theirs.connector.id),
         "change_template": lambda: acme.change_template(theirs.template.id, kind="evil"),
         "change_template as them": lambda: acme.change_template(theirs.template.id, kind="evil", tenant_id=GLOBEX),
         "delete_template": lambda: acme.delete_template(theirs.template.id),
@@ -232,11 +239,12 @@ def test_a_worker_ticks_for_every_tenant(owner: Any, login: Callable[..., Any]) 
     assert {heard.event.id for heard in due.events} == {each.pending for each in made}
     fires = worker.handle(*(handling(each.event.id, *(met.trigger for met in each.triggers)) for each in due.events))
     assert {each.tenant_id for each in fires} == {ACME, GLOBEX}
-    assert len(worker.templates()) == 2
+    assert len(worker.connectors()) == len(worker.templates()) == 2
     worker.prune_fires()
 
 
 FORBIDDEN = [
+    "delete from headway.connector_configs",
     "delete from headway.templates",
     "update headway.triggers set enabled = false",
     "insert into headway.fires select * from headway.fires",

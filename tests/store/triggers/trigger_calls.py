@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 from psycopg.types.string import TextLoader
 
+from headway.model.connector import Connector, ConnectorChange, NewConnector
 from headway.model.definition import Definition, DefinitionChange, NewDefinition
 from headway.model.event import Event, NewEvent
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
@@ -39,6 +40,12 @@ ODD_JSON = (
 def owned(options: dict[str, Any]) -> dict[str, Any]:
     """The tenant's id beside its name."""
     return {"tenant_id": tenant_id(options["tenant"]) if "tenant" in options else DEFAULT_TENANT_ID, **options}
+
+
+def new_connector(**options: Any) -> NewConnector:
+    made = new_id()
+    given = {"id": made, "name": f"connector-{made}", "kind": "connector.http.request", "url": "https://a.example"}
+    return NewConnector(**{**given, **owned(options)})
 
 
 def new_template(**options: Any) -> NewTemplate:
@@ -167,6 +174,30 @@ class TriggerCalls:
             )
         )
         return tuple(answer)
+
+    # connectors
+
+    def connector(self, *, actor: str | None = None, **options: Any) -> Connector:
+        answer: Connector = self.run(self.ops.create_connector(new_connector(**options), actor=actor))
+        return answer
+
+    def change_connector(
+        self, connector_id: str, *, tenant_id: str | None = None, actor: str | None = None, **values: Any
+    ) -> Connector | None:
+        change = ConnectorChange(**values)
+        answer: Connector | None = self.run(
+            self.ops.change_connector(connector_id, change, tenant_id=tenant_id, actor=actor)
+        )
+        return answer
+
+    def delete_connector(self, connector_id: str, *, tenant_id: str | None = None, actor: str | None = None) -> bool:
+        answer: bool = self.run(self.ops.delete_connector(connector_id, tenant_id=tenant_id, actor=actor))
+        return answer
+
+    def connectors(self, ids: Any = None, **filters: Any) -> list[Connector]:
+        wanted = {"tenant_id": None, "name": None, "kind": None, "limit": 100, "after": None, **filters}
+        answer: list[Connector] = self.run(self.ops.connectors(ids, **wanted))
+        return answer
 
     # templates
 

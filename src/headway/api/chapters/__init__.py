@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.api.chapters import (
     bulk,
     capacity,
+    connectors,
     definitions,
     doctor,
     enqueue,
@@ -32,6 +33,7 @@ _CHAPTERS = (
     triggers,  # before jobs: /jobs/triggers is no job
     definitions,
     templates,
+    connectors,
     enqueue,
     jobs,
     job_actions,

@@ -23,8 +23,8 @@ select c.relname, c.relrowsecurity,
   from pg_class c
  where c.relnamespace = to_regnamespace('headway')
    and c.relkind = 'r'
-   and c.relname in ('attempts', 'audit', 'edges', 'events', 'fires', 'groups', 'holds', 'jobs', 'signals', 'templates',
-                     'tenants', 'triggers')
+   and c.relname in ('attempts', 'audit', 'connector_configs', 'edges', 'events', 'fires', 'groups', 'holds', 'jobs',
+                     'signals', 'templates', 'tenants', 'triggers')
  order by 1
 """
 _ROLES = r"""

@@ -14,6 +14,7 @@ from headway.cli.program.params import as_flags
 
 if TYPE_CHECKING:
     from headway.app import Headway
+    from headway.model.connector import Connector
     from headway.model.template import Template
     from headway.model.trigger import Trigger, TriggerType
 
@@ -140,7 +141,7 @@ def target(rule: Trigger, names: Mapping[str, str]) -> str:
     return f"template {names.get(rule.template_id or '', '(gone)')}"
 
 
-def foreign(cli: Invocation, rules: Sequence[Trigger | Template]) -> int:
+def foreign(cli: Invocation, rules: Sequence[Trigger | Template | Connector]) -> int:
     """How wide a terminal must be to show the tenants: any width if one is not the default."""
     # commands on another tenant's row must name that tenant
     return 0 if any(rule.tenant != cli.tenant for rule in rules) else 140

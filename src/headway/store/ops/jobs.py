@@ -31,7 +31,7 @@ from headway.model.status import Status
 from headway.model.train import Moved
 from headway.store.ops.recipe import Op
 
-LockedNoun = Literal["job", "trigger", "template", "definition"]
+LockedNoun = Literal["job", "trigger", "template", "connector", "definition"]
 
 
 class Jobs(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from headway.model.connector import Connector, ConnectorChange, NewConnector
 from headway.model.definition import Definition, DefinitionChange
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.template import NewTemplate, Template, TemplateChange
@@ -72,6 +73,38 @@ class Triggers(Protocol):
         self, ids: Sequence[str] | None, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
     ) -> Op[list[Template]]:
         """Templates in order of id; `after` is the last id of the previous page."""
+        ...
+
+    # names of connectors' configurations are unique in their tenant
+
+    def create_connector(self, connector: NewConnector, *, actor: str | None) -> Op[Connector]:
+        """Store a connector's configuration. Raises `Duplicate` where the name is taken. A repeat with the same id is
+        answered with what is stored. Audited."""
+        ...
+
+    def change_connector(
+        self, connector_id: str, change: ConnectorChange, *, tenant_id: str | None, actor: str | None
+    ) -> Op[Connector | None]:
+        """Change a configuration, revision + 1; requests that are under way go on with what they read. None if there is
+        no such one. Raises `Duplicate` where the new name is taken, and `NotAllowed` where its revision is not the one
+        that the change was made for. Audited."""
+        ...
+
+    def delete_connector(self, connector_id: str, *, tenant_id: str | None, actor: str | None) -> Op[bool]:
+        """Delete a configuration; jobs that name it fail. Audited."""
+        ...
+
+    def connectors(
+        self,
+        ids: Sequence[str] | None,
+        *,
+        tenant_id: str | None,
+        name: str | None,
+        kind: str | None,
+        limit: int,
+        after: str | None,
+    ) -> Op[list[Connector]]:
+        """Configurations in order of id; `after` is the last id of the previous page."""
         ...
 
     # schedules and event triggers; their names are unique in their tenant and type

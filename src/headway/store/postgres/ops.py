@@ -45,6 +45,7 @@ from headway.store.postgres.order.trains import TrainVerbs
 from headway.store.postgres.stats.fold import FoldVerbs
 from headway.store.postgres.stats.reads import StatVerbs
 from headway.store.postgres.stats.vitals import VitalVerbs
+from headway.store.postgres.triggers.connectors import ConnectorVerbs
 from headway.store.postgres.triggers.definitions import DefinitionVerbs
 from headway.store.postgres.triggers.due import DueVerbs
 from headway.store.postgres.triggers.events import EventVerbs
@@ -87,6 +88,7 @@ class PostgresOps(
     ForkVerbs,
     DefinitionVerbs,
     TemplateVerbs,
+    ConnectorVerbs,
     TriggerVerbs,
     FireVerbs,
     DueVerbs,

@@ -43,6 +43,7 @@ from headway.store.sqlite.order.trains import TrainVerbs
 from headway.store.sqlite.stats.fold import FoldVerbs
 from headway.store.sqlite.stats.reads import StatVerbs
 from headway.store.sqlite.stats.vitals import VitalVerbs
+from headway.store.sqlite.triggers.connectors import ConnectorVerbs
 from headway.store.sqlite.triggers.definitions import DefinitionVerbs
 from headway.store.sqlite.triggers.due import DueVerbs
 from headway.store.sqlite.triggers.events import EventVerbs
@@ -83,6 +84,7 @@ class SqliteOps(
     ForkVerbs,
     DefinitionVerbs,
     TemplateVerbs,
+    ConnectorVerbs,
     TriggerVerbs,
     FireVerbs,
     DueVerbs,

@@ -59,6 +59,7 @@ TABLES = (
     Table("retired_slugs"),
     Table("definitions"),
     Table("templates"),
+    Table("connector_configs"),
     Table("triggers"),
     Table("limits"),
     Table("queues"),

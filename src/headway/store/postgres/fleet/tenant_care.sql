@@ -137,6 +137,7 @@ as $$
     ('fires', (select count(*) from headway.fires o where o.tenant_id = p_tenant)),
     ('triggers', (select count(*) from headway.triggers o where o.tenant_id = p_tenant)),
     ('templates', (select count(*) from headway.templates o where o.tenant_id = p_tenant)),
+    ('connectors', (select count(*) from headway.connector_configs o where o.tenant_id = p_tenant)),
     ('groups', (select count(*) from headway.groups o where o.tenant_id = p_tenant)),
     ('signals', (select count(*) from headway.signals o where o.tenant_id = p_tenant)),
     ('keys', (select count(*) from headway.api_keys o where o.tenant_id = p_tenant)),
@@ -181,7 +182,7 @@ begin
   perform pg_advisory_xact_lock(headway.lock_key('stats'));
   -- what is left without its job, and what no job has
   foreach v_table in array array['attempts', 'signals', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
-                                 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit',
+                                 'connector_configs', 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit',
                                  'stat_deltas', 'stats'] loop
     exit when v_more;
     execute format(

@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 
+from headway.model.connector import ConnectorChange
 from headway.model.definition import DefinitionChange
 from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
 from headway.store.ops import Row
 from headway.store.postgres.engine.decode import plain, shown
 
-_JSON = frozenset({"schema", "policy", "enqueuer_may", "payload", "options", "when"})  # sent as they were written
+_JSON = frozenset(
+    {"schema", "policy", "enqueuer_may", "payload", "options", "when", "headers", "events"}
+)  # sent as they were written
 
 
 def value_text(struct: msgspec.Struct) -> str:
@@ -24,7 +27,7 @@ def values_text(structs: Sequence[msgspec.Struct]) -> str:
     return msgspec.json.encode([_plain(struct) for struct in structs]).decode()
 
 
-def change_text(change: DefinitionChange | TemplateChange | TriggerChange) -> str:
+def change_text(change: DefinitionChange | TemplateChange | TriggerChange | ConnectorChange) -> str:
     given = _plain(change)
     if not given.get("reset", True):
         del given["reset"]

@@ -9,6 +9,7 @@ import msgspec
 from headway.clock import from_micros
 from headway.errors import InvalidPayload
 from headway.model import codec
+from headway.model.connector import Connector
 from headway.model.definition import Definition
 from headway.model.event import Event
 from headway.model.fleet import Worker
@@ -31,6 +32,7 @@ _WORKER = Worker.__struct_fields__
 _SIGNAL = Signal.__struct_fields__
 _DEFINITION = Definition.__struct_fields__
 _TEMPLATE = Template.__struct_fields__
+_CONNECTOR = Connector.__struct_fields__
 _TRIGGER = Trigger.__struct_fields__
 _FIRE = Fire.__struct_fields__
 _EVENT = Event.__struct_fields__
@@ -84,6 +86,15 @@ def to_template(row: Row) -> Template:
     for name in ("payload", "options"):
         values[name], _ = read_json(values[name])
     return Template(**values)
+
+
+def to_connector(row: Row) -> Connector:
+    """A connector's configuration; JSON that cannot be read is given as its text."""
+    values = _values(_CONNECTOR, row, json=())
+    for name in ("headers", "options", "events"):
+        values[name], _ = read_json(values[name])
+    values["enabled"] = bool(values["enabled"])
+    return Connector(**values)
 
 
 def to_trigger(row: Row) -> Trigger:

@@ -22,6 +22,7 @@ _OTHER_TABLES = (
     "events",
     "triggers",
     "templates",
+    "connector_configs",
     "groups",
     "holds",
     "arrivals",

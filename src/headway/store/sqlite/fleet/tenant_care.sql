@@ -90,6 +90,10 @@ select 'templates', count(*)
 from templates
 where tenant_id = ?1
 union all
+select 'connectors', count(*)
+from connector_configs
+where tenant_id = ?1
+union all
 select 'groups', count(*)
 from groups
 where tenant_id = ?1
@@ -158,6 +162,11 @@ returning 1;
 -- name: delete_triggers
 delete from triggers
 where id in (select id from triggers where tenant_id = ?1 limit ?2)
+returning 1;
+
+-- name: delete_connector_configs
+delete from connector_configs
+where id in (select id from connector_configs where tenant_id = ?1 limit ?2)
 returning 1;
 
 -- name: delete_templates

@@ -607,6 +607,36 @@ create table headway.templates (
 );
 create unique index templates_name on headway.templates (tenant_id, name);
 
+-- where connectors send requests; a secret is only named here. old_secret_ends_at: until then the secret before signs, too
+create table headway.connector_configs (
+  id uuid primary key,
+  tenant_id uuid not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  old_secret_ends_at timestamptz,
+  revision integer not null default 1,
+  secret_version integer not null default 1,
+  enabled boolean not null default true,
+  name text collate "C" not null,
+  kind text collate "C" not null,
+  url text not null,
+  description text not null default '',
+  disabled_reason text,
+  created_by text,
+  headers json not null default '{}',
+  options json not null default '{}',
+  events json not null default '[]',
+  constraint connectors_names check (
+    name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+  ),
+  constraint connectors_json check (
+    json_typeof(headers) = 'object' and json_typeof(options) = 'object' and json_typeof(events) = 'array'
+  ),
+  constraint connectors_numbers check (secret_version >= 1),
+  constraint connectors_times check (old_secret_ends_at between '1970-01-01Z' and '9000-01-01Z')
+);
+create unique index connector_configs_name on headway.connector_configs (tenant_id, name);
+
 create table headway.triggers (
   id uuid primary key,
   tenant_id uuid not null,
@@ -835,6 +865,7 @@ alter table headway.edges enable row level security;
 alter table headway.groups enable row level security;
 alter table headway.signals enable row level security;
 alter table headway.templates enable row level security;
+alter table headway.connector_configs enable row level security;
 alter table headway.triggers enable row level security;
 alter table headway.fires enable row level security;
 alter table headway.events enable row level security;
@@ -853,6 +884,7 @@ create policy tenant_isolation on headway.edges using (tenant_id = (select headw
 create policy tenant_isolation on headway.groups using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.signals using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.templates using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.connector_configs using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.triggers using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.fires using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.events using (tenant_id = (select headway.tenant()));

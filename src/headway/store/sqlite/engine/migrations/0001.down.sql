@@ -19,6 +19,8 @@ drop table fires;
 
 drop table triggers;
 
+drop table connector_configs;
+
 drop table templates;
 
 drop table definitions;

@@ -631,6 +631,34 @@ create table templates (
   check (updated_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
+-- where connectors send requests; a secret is only named here. old_secret_ends_at: until then the secret before signs, too
+create table connector_configs (
+  id text not null primary key,
+  tenant_id text not null,
+  name text not null,
+  kind text not null,
+  url text not null,
+  headers text not null,
+  options text not null,
+  events text not null,
+  description text not null,
+  enabled integer not null check (enabled in (0, 1)),
+  disabled_reason text,
+  secret_version integer not null check (secret_version >= 1),
+  old_secret_ends_at integer,
+  revision integer not null,
+  created_by text,
+  created_at integer not null,
+  updated_at integer not null,
+  unique (tenant_id, name),
+  check (json_valid(headers) and json_type(headers) = 'object'),
+  check (json_valid(options) and json_type(options) = 'object'),
+  check (json_valid(events) and json_type(events) = 'array'),
+  check (old_secret_ends_at between 0 and 221845392000000000),
+  check (created_at between 0 and 221845392000000000),
+  check (updated_at between 0 and 221845392000000000)
+) strict, without rowid;
+
 create table triggers (
   id text not null primary key,
   tenant_id text not null,
