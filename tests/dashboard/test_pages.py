@@ -51,6 +51,16 @@ PAGES = {
     "/tenants": {"superadmin"},
     "/doctor": {"superadmin"},
     "/_components": {"superadmin"},
+    "/triggers/new": {"admin", "superadmin"},
+    "/triggers/new?type=event": {"admin", "superadmin"},
+    "/templates/new": {"admin", "superadmin"},
+    "/keys/new": {"admin", "superadmin"},
+    "/tenants/new": {"superadmin"},
+    "/limits/set": {"superadmin"},
+    "/limits/set?scope=queue&name=mail": {"superadmin"},
+    "/queues/mail/edit": {"superadmin"},
+    "/definitions/new": {"superadmin"},
+    "/definitions/send_email/edit": {"superadmin"},
 }
 
 

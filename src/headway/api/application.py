@@ -216,6 +216,7 @@ class Api:
         query: list[tuple[str, str]],
         body: Any,
         tenant: str | None,
+        if_match: str | None = None,
     ) -> Any:
         """What the route of this path answers to the holder of the key: for the pages, which can do no more than it."""
         route = self.route(method, path)
@@ -224,7 +225,10 @@ class Api:
             raise Refused(404, "no name or id holds a NUL character")
         verbs = await self._tenants.verbs(key, tenant)
         encoded = b"" if body is None else msgspec.json.encode(body)
-        asked = Request({**request.scope, "headers": [(b"content-type", b"application/json")]}, request.receive)
+        headers = [(b"content-type", b"application/json")]
+        if if_match is not None:
+            headers.append((b"if-match", if_match.encode()))
+        asked = Request({**request.scope, "headers": headers}, request.receive)
         async with self._watch.request():
             return await _within(route, await self._call(route, asked, key, verbs, params, query, encoded))
 

@@ -43,6 +43,7 @@ class Action:
     fields: tuple[Field, ...] = ()
     danger: bool = False
     undo: str | None = None  # the action that takes it back
+    leads_to: str | None = None  # where what it was about is gone: the page after it
 
     def allowed(self, visit: Visit) -> bool:
         return visit.may(self.method, self.path)
@@ -209,7 +210,7 @@ ACTIONS: dict[str, Action] = {
             "It does not fire until it is resumed.",
             "It is paused.",
             "schedules pause {id}",
-            "app.pause_schedule({id})",
+            "app.pause_schedule(UUID({id}))",
             undo="resume-trigger",
         ),
         Action(
@@ -220,8 +221,30 @@ ACTIONS: dict[str, Action] = {
             "It fires again from its next time or event on.",
             "It fires again.",
             "schedules resume {id}",
-            "app.resume_schedule({id})",
+            "app.resume_schedule(UUID({id}))",
             undo="pause-trigger",
+        ),
+        Action(
+            "disable-trigger",
+            "Pause",
+            "POST",
+            "/jobs/triggers/{id}/pause",
+            "It does not fire until it is resumed. Events that come meanwhile are not made up for.",
+            "It is paused.",
+            "triggers disable {id}",
+            "app.disable_trigger(UUID({id}))",
+            undo="enable-trigger",
+        ),
+        Action(
+            "enable-trigger",
+            "Resume",
+            "POST",
+            "/jobs/triggers/{id}/resume",
+            "It fires again, from the next event on.",
+            "It fires again.",
+            "triggers enable {id}",
+            "app.enable_trigger(UUID({id}))",
+            undo="disable-trigger",
         ),
         Action(
             "run-trigger",
@@ -231,7 +254,42 @@ ACTIONS: dict[str, Action] = {
             "The schedule fires once now, beside its times.",
             "It was fired.",
             "schedules run {id}",
-            "app.run_schedule({id})",
+            "app.run_schedule(UUID({id}))",
+        ),
+        Action(
+            "delete-schedule",
+            "Delete",
+            "DELETE",
+            "/jobs/triggers/{id}",
+            "It fires no more, and is gone for good. The jobs that it made stay.",
+            "The schedule is deleted.",
+            "schedules delete {id}",
+            "app.delete_schedule(UUID({id}))",
+            danger=True,
+            leads_to="/triggers",
+        ),
+        Action(
+            "delete-trigger",
+            "Delete",
+            "DELETE",
+            "/jobs/triggers/{id}",
+            "It fires no more, and is gone for good. The jobs that it made stay.",
+            "The event trigger is deleted.",
+            "triggers delete {id}",
+            "app.delete_trigger(UUID({id}))",
+            danger=True,
+            leads_to="/triggers?type=event",
+        ),
+        Action(
+            "delete-template",
+            "Delete",
+            "DELETE",
+            "/templates/{id}",
+            "It is gone for good, unless a trigger uses it. The jobs that were made of it stay.",
+            "The template is deleted.",
+            "templates delete {id}",
+            "app.delete_template({id})",
+            danger=True,
         ),
         Action(
             "retry-event",

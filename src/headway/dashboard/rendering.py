@@ -39,7 +39,12 @@ class Renderer:
             "json": json_text.json_html,
             "exact": times.exact_text,
         }
-        self._jinja.globals |= {"icon": icons.icon, "asset": assets.served_name, "words": schedules.schedule_words}
+        self._jinja.globals |= {
+            "exact_moment": times.exact_moment,
+            "icon": icons.icon,
+            "asset": assets.served_name,
+            "words": schedules.schedule_words,
+        }
         self._jinja.globals["p"] = self._jinja.get_template("parts.html").module
 
     def page(self, page: Page, visit: Visit | None, values: Mapping[str, Any]) -> str:

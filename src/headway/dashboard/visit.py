@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from headway.api import Api
+from headway.api.access.tenants import check_role
 from headway.api.call import Answer
 from headway.clock import from_micros
 from headway.model.access import ApiKey
@@ -46,9 +47,11 @@ class Visit:
         query: Query = {},  # noqa: B006 - read only
         body: Any = None,
         params: Mapping[str, str] = {},
+        revision: str | None = None,
         **named: str,
     ) -> Any:
-        """What the API answers to this; `path` is the route's own: "/jobs/{id}"."""
+        """What the API answers to this; `path` is the route's own: "/jobs/{id}". With a revision, only if what is
+        stored is still that one."""
         answer = await self._api.ask(
             self._request,
             self.key,
@@ -58,12 +61,17 @@ class Visit:
             query=[pair for name, value in query.items() for pair in _pairs(name, value)],
             body=body,
             tenant=self.tenant,
+            if_match=None if revision is None else f'"{revision}"',
         )
         return answer.body if isinstance(answer, Answer) else answer
 
     def may(self, method: str, path: str) -> bool:
         """Whether the visitor's role may ask this."""
         return self.key.role in self._api.route(method, path).roles
+
+    def check(self, method: str, path: str) -> None:
+        """Raises `Refused` as the API would, before a form is filled in for nothing."""
+        check_role(self.key, self._api.route(method, path).roles)
 
     def url(self, path: str, query: Query = {}, **more: Any) -> str:  # noqa: B006 - read only
         """A link to a page of this dashboard, in the tenant that is looked at."""

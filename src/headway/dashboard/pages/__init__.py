@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.dashboard.pages import (
     actions,
     admin,
+    admin_forms,
     bulk,
     components,
     events,
@@ -14,8 +15,10 @@ from headway.dashboard.pages import (
     new_job,
     overview,
     queues,
+    template_forms,
     templates,
     trains,
+    trigger_forms,
     triggers,
     workers,
 )
@@ -23,6 +26,10 @@ from headway.dashboard.table import PageRoute
 
 _FILES = (
     *(overview, jobs, new_job, job, bulk, machines, trains, queues, triggers, events, templates, workers, admin),
+    *(trigger_forms, template_forms, admin_forms),
     *(components, actions),
 )
-PAGES: tuple[PageRoute, ...] = tuple(page for each in _FILES for page in each.pages.all)
+# a path without names comes first: /jobs/new is no job's page
+PAGES: tuple[PageRoute, ...] = tuple(
+    sorted((page for each in _FILES for page in each.pages.all), key=lambda page: page.path.count("{"))
+)

@@ -33,7 +33,8 @@ async def do(visit: Visit, form: Form, action: str) -> Redirect:
     found = _found(action)
     params = _params(found, form)
     await visit.ask(found.method, found.path, params=params, body=found.body(form))
-    return Redirect(visit.back(form.get("back")), found.done.format(**params))
+    to = visit.back(form.get("back")) if found.leads_to is None else visit.url(found.leads_to)
+    return Redirect(to, found.done.format(**params))
 
 
 def _found(name: str) -> Action:

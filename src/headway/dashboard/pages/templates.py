@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.shown.json_text import as_text
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
@@ -12,4 +13,4 @@ pages = Pages()
 @pages.get("/templates")
 async def list_templates(visit: Visit) -> Page:
     templates = await visit.ask("GET", "/templates", query={"cursor": visit.query.get("cursor")})
-    return Page("templates.html", {"templates": templates, "as_text": as_text})
+    return Page("templates.html", {"templates": templates, "as_text": as_text, "actions": ACTIONS})

@@ -34,6 +34,7 @@ async def show_trigger(visit: Visit, id: str) -> Page:  # noqa: A002 - the path'
         "fires": fires,
         "times": times,
         "payload": as_text(trigger["payload"]),
+        "as_text": as_text,
         "actions": ACTIONS,
     }
     return Page("trigger.html", values)

@@ -24,6 +24,12 @@ def moment(value: datetime | str | None, now: datetime, *, none: str = "–") ->
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso, exact_text(exact), relative(at, now))
 
 
+def exact_moment(value: datetime) -> Markup:
+    """The exact time; the script shows it in the person's zone."""
+    iso = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return Markup('<time datetime="{}" data-exact>{}</time>').format(iso, exact_text(value))
+
+
 def exact_text(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
