@@ -35,7 +35,7 @@ class Dashboard:
     url: str
     app: Headway
     keys: dict[str, str]
-    jobs: dict[str, str]  # ids of acme's jobs, by what they are
+    jobs: dict[str, str]  # ids of what acme has, by what it is
     site: Site
 
     @contextmanager
@@ -117,9 +117,11 @@ def _fill(url: str) -> dict[str, str]:
     code.run(until_idle=True)
     jobs["scheduled"] = acme.enqueue("send_email", {"to": "later@example.com"}, delay="1h").id
     jobs["queued"] = acme.enqueue("send_email", {"to": "soon@example.com"}, unique_key=HOSTILE[:40]).id
-    acme.create_schedule("nightly", "0 2 * * *", kind="send_email", tz="America/New_York", payload={"to": "x"})
+    jobs["trigger"] = acme.create_schedule(
+        "nightly", "0 2 * * *", kind="send_email", tz="America/New_York", payload={"to": "x"}
+    ).id
     acme.create_template("greeting", "send_email", {"to": "t@example.com"})
-    acme.emit("order.paid", {"note": HOSTILE})
+    jobs["event"] = acme.emit("order.paid", {"note": HOSTILE})
     code.tenant("globex").enqueue("send_email", {"to": "secret-of-globex@example.com"}, queue="globex-queue")
     code.close()
     return jobs

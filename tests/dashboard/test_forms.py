@@ -66,7 +66,9 @@ def test_a_schedule_is_previewed_made_and_changed(dashboard: Dashboard) -> None:
         shown = admin.get(page).text
         assert "at 02:00 every day in New York" in shown
         assert "<script>alert" not in shown
-        schedule = next(each for each in acme.schedules() if each.kind == "send_email" and each.payload["to"] == "seven")
+        schedule = next(
+            each for each in acme.schedules() if each.kind == "send_email" and each.payload["to"] == "seven"
+        )
         assert (schedule.cron, schedule.tz, schedule.payload, schedule.label) == (
             *("0 2 * * *", "America/New_York"),
             *({"to": "seven", "n": 1.5}, HOSTILE),

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from headway.api.routes import PREFIX
+from headway.api.wire.problems import Refused
 from headway.dashboard.visit import Visit
 
-Entry = Literal["text", "json", "choice"]
+Entry = Literal["text", "json", "number"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Action:
     fields: tuple[Field, ...] = ()
     danger: bool = False
     undo: str | None = None  # the action that takes it back
+    opens: str | None = None  # the page of what it made
     leads_to: str | None = None  # where what it was about is gone: the page after it
 
     def allowed(self, visit: Visit) -> bool:
@@ -54,7 +56,7 @@ class Action:
         for field in self.fields:
             text = form.get(field.name, "").strip()
             if text:
-                given[field.name] = msgspec.Raw(text.encode()) if field.entry == "json" else text
+                given[field.name] = decoded(field.name, text, field.entry)
         return given if self.fields else None
 
     def copied(self, visit: Visit, params: Mapping[str, str], origin: str) -> dict[str, str]:
@@ -72,6 +74,19 @@ class Action:
             + shlex.quote(f"{origin}{PREFIX}{path}"),
             "Python": self.python.format(**quoted),
         }
+
+
+def decoded(name: str, text: str, entry: Entry) -> Any:
+    """What the API is sent of a field; raises `Refused` where the text cannot be it."""
+    if entry == "number" and not text.isdecimal():
+        raise Refused(422, f"{name}={text!r} is not a whole number")
+    if entry == "json":
+        try:
+            json.loads(text)
+        except ValueError as error:
+            raise Refused(422, f"{name} is not JSON: {error}") from None
+        return msgspec.Raw(text.encode())
+    return int(text) if entry == "number" else text
 
 
 _REASON = Field("reason", "Reason", hint="It is kept in the audit.")
@@ -101,6 +116,7 @@ ACTIONS: dict[str, Action] = {
             "The job is queued again.",
             "jobs retry {id}",
             "app.retry({id})",
+            (Field("scheduled_for", "Not before", hint="A time like 2027-01-01T08:00Z. Empty: now."),),
         ),
         Action(
             "run-job",
@@ -111,6 +127,34 @@ ACTIONS: dict[str, Action] = {
             "The job is due now.",
             "jobs change {id} --scheduled-for now",
             "app.change({id}, scheduled_for=None)",
+            undo="schedule-job",
+        ),
+        Action(
+            "schedule-job",
+            "Run later",
+            "PATCH",
+            "/jobs/{id}",
+            "The job does not start before this time.",
+            "The job has its new time.",
+            "jobs change {id} --scheduled-for TIME",
+            "app.change({id}, scheduled_for=time)",
+            (Field("scheduled_for", "Not before", hint="A time like 2027-01-01T08:00Z.", required=True),),
+        ),
+        Action(
+            "fork-job",
+            "Fork from here",
+            "POST",
+            "/jobs/{id}/fork",
+            "A new machine starts at a step of this one, with the state it had there. This one stays as it is.",
+            "This machine is the fork.",
+            "machines fork {id}",
+            "app.fork({id})",
+            (
+                Field("at", "Execution", "number", "The number of the attempt. Empty: the last one."),
+                Field("step", "Step", hint="Another one than that execution ran. Empty: the same."),
+                Field("state", "State", "json", "JSON. Empty: the state that it had there."),
+            ),
+            opens="/jobs/{id}",
         ),
         Action(
             "signal-job",

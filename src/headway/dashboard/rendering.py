@@ -37,6 +37,7 @@ class Renderer:
             "ms": lambda ms: numbers.duration(None if ms is None else ms / 1_000),
             "size": numbers.size,
             "json": json_text.json_html,
+            "masked": json_text.masked_json,
             "exact": times.exact_text,
         }
         self._jinja.globals |= {

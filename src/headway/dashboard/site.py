@@ -9,19 +9,20 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from headway.api import Api
 from headway.api.access.sessions import is_same_origin
 from headway.api.routes import PREFIX
 from headway.api.wire.bodies import read_body
 from headway.api.wire.problems import Refused, problem_of
+from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.asset_files import Assets
 from headway.dashboard.live import Live
 from headway.dashboard.navigation import sections
 from headway.dashboard.pages import PAGES
 from headway.dashboard.rendering import Renderer
-from headway.dashboard.table import Form, Page, PageRoute, Redirect
+from headway.dashboard.table import Download, Form, Page, PageRoute, Redirect
 from headway.dashboard.visit import Visit
 from headway.logs import get_logger
 from headway.model.access import ApiKey
@@ -98,6 +99,9 @@ class Site:
             made = await route.make(visit, await _form(request), **params)
         else:
             made = await route.make(visit, **params)
+        if isinstance(made, Download):
+            named = {"Content-Disposition": f'attachment; filename="{made.name}"'}
+            return StreamingResponse(made.parts, 200, named, made.media_type)
         if isinstance(made, Redirect):
             response: Response = _to(made.to)
             if made.said is not None:
@@ -120,7 +124,7 @@ class Site:
         async def parts() -> dict[str, str]:
             of_page = Visit(self._api, Request(asked), key, root=visit.root, tenant=visit.tenant, path=of.path)
             made = await route.make(of_page, **params)
-            return {} if isinstance(made, Redirect) else self._renderer.live_parts(made, of_page)
+            return self._renderer.live_parts(made, of_page) if isinstance(made, Page) else {}
 
         return self._live.stream(
             tenant=key.tenant_id,
@@ -227,13 +231,15 @@ def _is_fragment(request: Request) -> bool:
 
 def _say(response: Response, redirect: Redirect, *, secure: bool, path: str) -> None:
     """For the next page, by a cookie that it takes away: the URL stays what it is."""
-    text = base64.urlsafe_b64encode(json.dumps([redirect.said, redirect.tone]).encode()).decode()
+    text = base64.urlsafe_b64encode(json.dumps([redirect.said, redirect.tone, redirect.undo]).encode()).decode()
     response.set_cookie(_SAID, text[:3_500], max_age=60, path=path, httponly=True, samesite="lax", secure=secure)
 
 
 def _said(request: Request) -> Any:
     try:
-        text, tone = json.loads(base64.urlsafe_b64decode(request.cookies[_SAID]))
-        return {"text": str(text), "tone": "bad" if tone == "bad" else "good"}
-    except (KeyError, ValueError, TypeError):
+        text, tone, undo = json.loads(base64.urlsafe_b64decode(request.cookies[_SAID]))
+        name, params = undo or ("", {})
+        taken_back = ACTIONS.get(name), {str(each): str(value) for each, value in params.items()}
+        return {"text": str(text), "tone": "bad" if tone == "bad" else "good", "undo": taken_back}
+    except (KeyError, ValueError, TypeError, AttributeError):
         return None

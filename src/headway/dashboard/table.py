@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +30,19 @@ class Redirect:
     to: str
     said: str | None = None
     tone: str = "good"
+    undo: tuple[str, Mapping[str, str]] | None = None  # the action that takes it back, and what it is about
 
 
-Maker = Callable[..., Awaitable[Page | Redirect]]
+@dataclass(frozen=True)
+class Download:
+    """A file, sent while it is made."""
+
+    name: str
+    media_type: str
+    parts: AsyncIterator[bytes]
+
+
+Maker = Callable[..., Awaitable[Page | Redirect | Download]]
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,15 @@ class Visit:
         """The overview of one tenant, for a super admin."""
         return f"{self.root}/t/{quote(tenant, safe='')}/"
 
+    def export(self, name: str) -> str:
+        """This list as a file: with its filters, from its beginning."""
+        kept = {each: self.query.getlist(each) for each in self.query if each != "cursor"}
+        return self.url(f"/export/{name}", kept)
+
+    async def check_still_in(self) -> None:
+        """Raises `Refused` where the visitor's key or session is not valid any more: for what takes long."""
+        await self._api.caller(self._request)
+
     @property
     def origin(self) -> str:
         """Where this server is, for commands that are shown."""

@@ -56,6 +56,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /events/batch": (PRODUCE, {"events": [{"name": "paid"}]}, (201,)),
     "GET /events": (READ, None, (200,)),
     "GET /events/{id}": (READ, None, (200,)),
+    "GET /events/{id}/fires": (READ, None, (200,)),
     "POST /events/{id}/retry": (OPERATE, None, (409,)),  # it has not failed
     "GET /queues": (READ, None, (200,)),
     "POST /queues/{name}/pause": (ROOT, None, (200,)),

@@ -6,15 +6,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from headway.api.access.narrowed import seen_events
+from headway.api.access.narrowed import is_narrowed, seen_events, seen_ids
 from headway.api.call import Answer, Call
+from headway.api.chapters.triggers import FireList
 from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
 from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED
 from headway.api.wire.views import EventView, Json, Listed
 from headway.errors import NotFound, Replayed
 from headway.model.event import Event
+from headway.model.trigger import Fire
 
 routes = Routes("events")
 
@@ -103,6 +106,21 @@ async def list_events(call: Call[None, EventQuery]) -> Listed:
 async def get_event(call: Call[None, None]) -> Event:
     """Show an event, and what came of it."""
     return await _visible(call)
+
+
+@routes.get("/events/{id}/fires", roles=VIEWERS, query=PageQuery, answers={200: FireList}, problems=(404, 422))
+async def list_event_fires(call: Call[None, PageQuery]) -> Listed:
+    """List what triggers made of an event, newest first."""
+    event = await _visible(call)
+
+    async def fetch(count: int, before: str | None) -> list[Fire]:
+        return await call.verbs.afires(event_id=event.id, limit=count, before=before)
+
+    found = await page("event fires", call.query, fetch, key=lambda each: each.id)
+    if is_narrowed(call):
+        seen = await seen_ids(call, (each.job_id for each in found.items if each.job_id is not None))
+        found.items = [each for each in found.items if each.job_id in seen]
+    return found
 
 
 @routes.post("/events/{id}/retry", roles=OPERATORS, answers={200: EventView}, problems=(404, 409))

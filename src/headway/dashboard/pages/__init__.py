@@ -9,6 +9,7 @@ from headway.dashboard.pages import (
     bulk,
     components,
     events,
+    export,
     job,
     jobs,
     machines,
@@ -27,7 +28,7 @@ from headway.dashboard.table import PageRoute
 _FILES = (
     *(overview, jobs, new_job, job, bulk, machines, trains, queues, triggers, events, templates, workers, admin),
     *(trigger_forms, template_forms, admin_forms),
-    *(components, actions),
+    *(export, components, actions),
 )
 # a path without names comes first: /jobs/new is no job's page
 PAGES: tuple[PageRoute, ...] = tuple(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from headway.api.wire.problems import Refused
 from headway.dashboard.action_table import ACTIONS, Action
+from headway.dashboard.forms import Refusal
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
+from headway.errors import NotFound
 
 pages = Pages()
 
@@ -16,25 +19,57 @@ pages = Pages()
 async def ask_before(visit: Visit, action: str) -> Page:
     """What an action will do, to what, and how to do the same elsewhere."""
     found = _found(action)
-    params = _params(found, visit.query)
-    values = {
-        "action": found,
-        "params": params,
-        "given": visit.query,
-        "says": found.says.format(**params),
-        "back": visit.query.get("back") or visit.url("/"),
-        "copied": found.copied(visit, params, visit.origin),
-    }
-    return Page("action.html", values)
+    return Page("action.html", _values(visit, found, _params(found, visit.query), visit.query))
 
 
 @pages.post("/do/{action}")
-async def do(visit: Visit, form: Form, action: str) -> Redirect:
+async def do(visit: Visit, form: Form, action: str) -> Page | Redirect:
     found = _found(action)
     params = _params(found, form)
-    await visit.ask(found.method, found.path, params=params, body=found.body(form))
+    before = await _time_before(visit, found, params)
+    try:
+        answer = await visit.ask(found.method, found.path, params=params, body=found.body(form))
+    except Refusal as error:
+        if not found.fields or isinstance(error, NotFound) or getattr(error, "status", 422) in (401, 403, 404):
+            raise
+        return Page("action.html", _values(visit, found, params, form, wrong=str(error)), 422)
     to = visit.back(form.get("back")) if found.leads_to is None else visit.url(found.leads_to)
-    return Redirect(to, found.done.format(**params))
+    if found.opens is not None:
+        to = visit.url(found.opens.format(id=answer["id"]))
+    return Redirect(to, found.done.format(**params), undo=_undo(found, params, before, answer))
+
+
+def _values(
+    visit: Visit, action: Action, params: Mapping[str, str], given: Mapping[str, str], *, wrong: str = ""
+) -> dict[str, Any]:
+    return {
+        "action": action,
+        "params": params,
+        "given": given,
+        "says": action.says.format(**params),
+        "wrong": wrong,
+        "back": visit.back(given.get("back")),
+        "copied": action.copied(visit, params, visit.origin),
+    }
+
+
+async def _time_before(visit: Visit, action: Action, params: Mapping[str, str]) -> str | None:
+    """When a job is due, before an action makes it due at another time or not at all."""
+    if action.name not in ("cancel-job", "run-job") or not action.allowed(visit):
+        return None
+    job = await visit.ask("GET", "/jobs/{id}", params=params)
+    return job["scheduled_for"].isoformat() if job["status"] == "scheduled" else None
+
+
+def _undo(
+    action: Action, params: Mapping[str, str], before: str | None, answer: Any
+) -> tuple[str, Mapping[str, str]] | None:
+    """What takes it back, where that is possible: a job that runs cannot be made not to have been asked to stop."""
+    if action.undo is None or (action.name == "cancel-job" and answer.status != "canceled"):
+        return None
+    if action.name == "run-job" and before is None:
+        return None
+    return action.undo, params if before is None else {**params, "scheduled_for": before}
 
 
 def _found(name: str) -> Action:

@@ -73,6 +73,14 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
     return Page("job.html", values)
 
 
+@pages.get("/jobs/{id}/log")
+async def show_log(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's own word
+    """Its attempts and the end of its log, beside the list that it is in."""
+    job = await visit.ask("GET", "/jobs/{id}", id=id)
+    attempts = (await visit.ask("GET", "/jobs/{id}/attempts", id=id)).items
+    return Page("log.html", {"job": job, "attempts": attempts, "timeline": attempts_timeline(attempts, visit.now)})
+
+
 async def _maybe(visit: Visit, path: str, job_id: str) -> Any:
     """What the visitor may see of it, if anything."""
     return await visit.ask("GET", path, id=job_id) if visit.may("GET", path) else None
@@ -97,7 +105,9 @@ def _offered(job: Any) -> list[Action]:
     if job["status"] in FINISHED:
         names = ["retry-job", "delete-job"]
     elif job["status"] == "scheduled":
-        names = ["run-job", "cancel-job"]
+        names = ["run-job", "schedule-job", "cancel-job"]
+    elif job["status"] == "queued" and not job["tries"]:
+        names = ["schedule-job", "cancel-job"]
     else:
         names = ["cancel-job"]
     return [ACTIONS[name] for name in names]

@@ -10,10 +10,14 @@ import msgspec
 from markupsafe import Markup, escape
 
 from headway.printable import printable
+from headway.secrets import REDACTED, is_secret_name, redact
+from headway.secrets.references import REFERENCE
 
 _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|([{}\[\],:])|([^\s{}\[\],:"]+))', re.S)
 _LONGEST = 200_000  # characters of JSON that are laid out; what is longer is shown as text, cut
 _LONG_TEXT = 400
+_REDACTED, _REFERENCE = f'"{REDACTED}"', f'"{REFERENCE}"'
+_HARMLESS = ("null", "true", "false", '""')
 _FOLD_FROM = 12  # lines of an object or list that is inside another
 
 
@@ -25,11 +29,19 @@ def json_html(text: str | None) -> Markup:
         more = f"… {len(text) - _LONGEST:,} more characters"
         return Markup("{}<span class=muted>{}</span>").format(printable(text[:_LONGEST]), more)
     try:
-        tokens = list(_tokens(text))
-        lines = _lines(tokens)
+        lines = _lines(_masked(text))
     except ValueError:
-        return escape(printable(text))
+        return escape(printable(redact(text)))
     return _folded(lines)
+
+
+def masked_json(text: str) -> str:
+    """The same JSON with "[redacted]" for what is, or looks like, a secret; what is not JSON as text without them."""
+    try:
+        tokens = _masked(text)
+    except ValueError:
+        return redact(text)
+    return "".join(f"{part} " if part in (",", ":") else part for _, part in tokens)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -42,6 +54,50 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         string, mark, word = found.groups()
         at = found.end()
         yield ("s", string) if string else ("mark", mark) if mark else ("word", word)
+
+
+def _masked(text: str) -> list[tuple[str, str]]:
+    """The tokens, without what a name or the look of a value says is secret. References to secrets stay."""
+    tokens = list(_tokens(text))
+    if _may_hold_secrets(text):
+        tokens = [("s", redact(part)) if kind == "s" else (kind, part) for kind, part in tokens]
+    shown: list[tuple[str, str]] = []
+    at = 0
+    while at < len(tokens):
+        shown.append(tokens[at])
+        at += 1
+        named = len(shown) > 1 and shown[-1] == ("mark", ":") and is_secret_name(_name(shown[-2][1]))
+        if named and at < len(tokens):
+            end = _end_of_value(tokens, at)
+            value = tokens[at:end]
+            hidden = value[0][1] not in _HARMLESS and [part for _, part in value[:2]] != ["{", _REFERENCE]
+            shown += [("masked", _REDACTED)] if hidden else value
+            at = end
+    return shown
+
+
+def _may_hold_secrets(text: str) -> bool:
+    return redact(text) != text
+
+
+def _name(token: str) -> str:
+    try:
+        return str(msgspec.json.decode(token))
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return token.strip('"')
+
+
+def _end_of_value(tokens: list[tuple[str, str]], at: int) -> int:
+    depth = 0
+    for index in range(at, len(tokens)):
+        kind, part = tokens[index]
+        if kind == "mark":
+            depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(part, 0)
+        if depth < 0:
+            raise ValueError("not JSON")
+        if depth == 0:
+            return index + 1
+    raise ValueError("not JSON")
 
 
 class _Line:
@@ -77,6 +133,8 @@ def _lines(tokens: list[tuple[str, str]]) -> list[_Line]:
             lines.append(_Line(depth))
         elif kind == "mark":
             line.html += ": "
+        elif kind == "masked":
+            line.html += Markup('<span class="masked">{}</span>').format(text)
         elif kind == "s":
             line.html += _string(text, is_key=following == ":")
         else:

@@ -1,0 +1,147 @@
+"""Events with what came of them, exports, logs beside a list, and taking things back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+
+from tests.dashboard.conftest import HOSTILE, Dashboard
+
+
+def test_an_event_says_what_came_of_it_and_can_be_tried_first(dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    acme.create_trigger("receipt", "order.paid", kind="send_email", payload={"to": "{{event.mail}}"}, label=HOSTILE)
+    acme.create_trigger("other", "order.paid", kind="charge", when={"event.country": ["DE"]})
+    with dashboard.visitor("operator") as operator:
+        form = {"name": "order.paid", "payload": '{"mail": "paid@example.com", "password": "hunter2"}', "do": "try"}
+        tried = operator.post("/events/try", data=form)
+        assert "It would enqueue <code>send_email</code>" in tried.text
+        assert "It would not fire" in tried.text
+        assert "<script>alert" not in tried.text
+        assert "is not JSON" in operator.post("/events/try", data=form | {"payload": "{"}).text
+        before = dashboard.app.tenant("acme").counts()
+        nobody = operator.post("/events/try", data=form | {"name": "nobody.listens"})
+        assert "No trigger listens to nobody.listens" in nobody.text
+        assert acme.counts() == before
+        emitted = operator.post("/events/try", data=form | {"do": "emit"})
+        page = emitted.headers["location"]
+        assert "Not handled yet" in operator.get(page).text
+        fire(dashboard)
+        shown = operator.get(page)
+        assert "enqueued" in shown.text
+        assert "&lt;script&gt;" in shown.text
+        assert "hunter2" not in shown.text
+        (made,) = [
+            each for each in acme.jobs(kind="send_email", limit=50) if each.payload == {"to": "paid@example.com"}
+        ]
+        assert f"/jobs/{made.id}" in shown.text
+        assert f"/events/try?like={page.removeprefix('/events/')}" in shown.text
+    with dashboard.visitor("stranger") as stranger:
+        assert stranger.get(page).status_code == 404
+    with dashboard.visitor("viewer") as viewer:
+        assert viewer.get(page).status_code == 200
+        assert viewer.get("/events/try").status_code == 403
+        assert viewer.post("/events/try", data=form).status_code == 422
+        assert viewer.post("/events/try", data=form | {"do": "emit"}).status_code == 422
+
+
+def fire(dashboard: Dashboard) -> None:
+    """Handle the events that came, as a worker does."""
+    with ThreadPoolExecutor(1) as apart:  # the browser's driver may run an event loop in this thread
+        apart.submit(dashboard.app.run, until_idle=True, queues=["of-nobody"]).result()
+
+
+def test_a_list_is_exported_whole_and_without_secrets(dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    acme.enqueue_many(
+        acme.build_job("send_email", {"to": f"{each}@example.com"}, tags=("many",), unique_key=f"=cmd()|{each}")
+        for each in range(450)
+    )
+    hidden = {"to": "x", "password": "hunter2", "n": 2**60}
+    acme.enqueue("send_email", hidden, tags=("many",))
+    with dashboard.visitor("viewer") as viewer:
+        assert "/export/jobs.csv?tag=many" in viewer.get("/jobs?tag=many").text
+        answer = viewer.get("/export/jobs.csv?tag=many&order=oldest")
+        assert answer.headers["content-disposition"] == 'attachment; filename="jobs.csv"'
+        rows = list(csv.DictReader(io.StringIO(answer.text)))
+        assert [row["payload"] for row in rows[:2]] == ['{"to": "0@example.com"}', '{"to": "1@example.com"}']
+        assert len({row["id"] for row in rows}) == len(rows) == 451
+        assert rows[0]["unique_key"] == "'=cmd()|0"  # a spreadsheet would run it
+        assert '"password": "[redacted]"' in rows[-1]["payload"]
+        assert "hunter2" not in answer.text
+        parsed = json.loads(viewer.get("/export/jobs.json?tag=many&order=oldest").text)
+        assert len(parsed) == 451
+        assert parsed[-1]["payload"] == hidden | {"password": "[redacted]"}
+        assert parsed[0]["tags"] == ["many"]
+        assert json.loads(viewer.get("/export/jobs.json?tag=none").text) == []
+        assert viewer.get("/export/jobs.csv?status=nonsense").status_code == 422
+        assert viewer.get("/export/keys.csv").status_code == 404
+        assert len(json.loads(viewer.get("/export/events.json").text)) == 1
+        assert viewer.get("/export/audit.csv").text.startswith("id,at,actor,action")
+    with dashboard.visitor("producer") as producer:
+        assert producer.get("/export/jobs.csv").status_code == 403
+    with dashboard.visitor("stranger") as stranger:
+        assert "example.com" not in stranger.get("/export/jobs.csv?tag=many").text
+
+
+def test_what_was_done_can_be_undone_where_there_is_an_undo(dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    scheduled = dashboard.jobs["scheduled"]
+    due = acme.get(scheduled).scheduled_for
+
+    def done(client, action: str, **params: str) -> str:  # type: ignore[no-untyped-def]
+        answer = client.post(f"/do/{action}", data=params | {"back": "/t/acme/jobs" if client is root else "/jobs"})
+        assert answer.status_code == 303, answer.text
+        return str(client.get(answer.headers["location"]).text)
+
+    def undone(client, text: str) -> None:  # type: ignore[no-untyped-def]
+        said = text.partition('class="said"')[2].partition("</div>")[0]
+        action = re.search(r'action="([^"]+)"', said)
+        assert action is not None, said
+        fields = {name: unescape(value) for name, value in re.findall(r'name="([^"]+)" value="([^"]*)"', said)}
+        assert client.post(unescape(action[1]), data=fields).status_code == 303
+
+    with dashboard.visitor("superadmin") as root, dashboard.visitor("operator") as operator:
+        undone(operator, done(operator, "cancel-job", id=scheduled))
+        assert (acme.get(scheduled).status, acme.get(scheduled).scheduled_for) == ("scheduled", due)
+        undone(operator, done(operator, "run-job", id=scheduled))
+        assert (acme.get(scheduled).status, acme.get(scheduled).scheduled_for) == ("scheduled", due)
+        undone(operator, done(operator, "resume-train", key="orders/7"))
+        assert acme.trains(blocked=True)[0].train == "orders/7"
+        (nightly,) = acme.schedules()
+        undone(operator, done(operator, "pause-trigger", id=nightly.id))
+        assert acme.schedules()[0].enabled
+        assert 'class="said"' in done(operator, "retry-job", id=dashboard.jobs["dead"])
+        assert "<button>Undo</button>" not in done(operator, "cancel-job", id=dashboard.jobs["succeeded"])
+        undone(root, done(root, "pause-queue", name="mail"))
+        undone(root, done(root, "suspend-tenant", id="acme"))
+        assert not next(each for each in dashboard.app.queues() if each.name == "mail").paused
+        assert dashboard.app.get_tenant("acme").suspended_at is None
+        operator.cookies.set("headway-said", "W10=")  # what no page of ours sends
+        assert operator.get("/jobs").status_code == 200
+
+
+def test_a_log_is_read_beside_the_list_and_a_machine_is_forked(dashboard: Dashboard) -> None:
+    dead, waiting = dashboard.jobs["dead"], dashboard.jobs["waiting"]
+    with dashboard.visitor("operator") as operator:
+        assert f"/jobs/{dead}/log" in operator.get("/jobs").text
+        log = operator.get(f"/jobs/{dead}/log", headers={"X-Headway-Part": "1"})
+        assert "550 no such user" in log.text
+        assert "<html" not in log.text
+        question = operator.get("/do/fork-job", params={"id": waiting, "at": "1", "step": "start"})
+        assert 'value="start"' in question.text
+        wrong = operator.post("/do/fork-job", data={"id": waiting, "at": "1", "step": "nowhere", "state": "{"})
+        assert wrong.status_code == 422
+        assert 'value="nowhere"' in wrong.text
+        assert operator.post("/do/fork-job", data={"id": waiting, "at": "one"}).status_code == 422
+        forked = operator.post("/do/fork-job", data={"id": waiting, "at": "1", "state": '{"document": "b"}'})
+        made = dashboard.app.get(forked.headers["location"].removeprefix("/jobs/"))
+        assert (made.forked_from, made.state) == (waiting, {"document": "b"})
+        assert operator.post("/do/signal-job", data={"id": waiting, "name": "x", "payload": "{"}).status_code == 422
+        sent = operator.post("/do/signal-job", data={"id": waiting, "name": "approved", "payload": '{"by": 1}'})
+        assert sent.status_code == 303
+    assert [each.name for each in dashboard.app.signals(waiting)] == ["approved"]
