@@ -50,6 +50,7 @@ SOURCES = (
         "tenant_care",
         "stats",
         "overview",
+        "artifacts",
     ),
 )
 # calls that block wherever they stand, and what to await instead
@@ -59,6 +60,9 @@ BLOCKING = {
     "self._whole_store.run": "self._whole_store.arun",
     "self._whole_store.run_in": "self._whole_store.arun_in",
     "self._results.outcome": "self._results.aoutcome",
+    "self._places.open": "self._places.aopen",
+    "self._places.download": "self._places.adownload",
+    "self._places.discard": "self._places.adiscard",
     "time.sleep": "asyncio.sleep",
 }
 # names whose twins do not follow the rule

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headway.app import Headway
     from headway.app.transfer import atransfer, transfer
     from headway.define import Call, Context, Machine, Registry, step
+    from headway.model.artifact import Artifact
     from headway.model.cron_words import explain_cron
     from headway.model.group import Group
     from headway.model.job import Attempt, Enqueued, Job, Outcome
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from headway.store.migrate import amigrate, migrate
 
 __all__ = [
+    "Artifact",
     "Attempt",
     "Await",
     "Call",
@@ -57,6 +59,7 @@ __all__ = [
 
 # imported when first used, so that the command line can answer without importing the engine
 _HOMES = {
+    "Artifact": "headway.model.artifact",
     "Attempt": "headway.model.job",
     "Await": "headway.model.outcome",
     "Call": "headway.define",

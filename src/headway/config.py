@@ -38,6 +38,7 @@ NAMES = (
     "payload_limit",
     "result_limit",
     "retention",
+    "artifacts",
     "log_level",
     "log_format",
     "log_fields",
@@ -112,6 +113,7 @@ class Settings:
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576
+    artifacts: str | None = None  # the folder or object store of artifacts; None: a folder beside the database
     retention_ms: dict[str, int] = field(default_factory=_retention)  # of jobs by status, and of what fired
 
 

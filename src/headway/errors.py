@@ -24,6 +24,22 @@ class InvalidJob(HeadwayError):
     """An enqueue was refused: a wrong option, name, argument or time."""
 
 
+class InvalidArtifact(HeadwayError):
+    """An artifact's name, content type or data cannot be used; nothing was stored."""
+
+
+class ArtifactElsewhere(HeadwayError):
+    """The bytes of an artifact are in a folder of another host."""
+
+
+class ArtifactGone(HeadwayError):
+    """An artifact's row is there, but its bytes are not: somebody deleted or changed them."""
+
+
+class ArtifactsUnavailable(HeadwayError):
+    """The folder or object store of the artifacts cannot be used right now; trying again may help."""
+
+
 class InvalidOutcome(HeadwayError):
     """A machine's step returned something that is not an outcome, or cannot be carried out; the step has failed."""
 

@@ -8,6 +8,7 @@ from headway import errors
 
 def test_the_public_names_are_these() -> None:
     assert sorted(headway.__all__) == [
+        "Artifact",
         "Attempt",
         "Await",
         "Call",
@@ -53,6 +54,10 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "ConfigError",
         "Duplicate",
         "HeadwayError",
+        "InvalidArtifact",
+        "ArtifactElsewhere",
+        "ArtifactGone",
+        "ArtifactsUnavailable",
         "InvalidJob",
         "InvalidOutcome",
         "InvalidPayload",

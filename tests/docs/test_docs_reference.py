@@ -32,6 +32,7 @@ from headway.define.option_types import KindOptions, StepOptions, UsingOptions
 from headway.define.options import Options, kind_options
 from headway.define.trigger_jobs import event_names, schedule_names
 from headway.model import event as model_event
+from headway.model.artifact import Artifact
 from headway.model.connector import Connector
 from headway.model.definition import Definition
 from headway.model.duration import to_ms
@@ -144,6 +145,7 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
     "value",
     [
         *(Enqueued, Outcome, Attempt, Signal, Sent, StepExecution, Child, Train, Hold, Moved, Group, Limit, Queue),
+        Artifact,
         *(GroupHandle, Definition, Template, Connector, Trigger, Fire, model_event.Event, Rehearsal),
     ],
 )
@@ -169,7 +171,7 @@ def test_every_part_of_a_reservation_is_documented() -> None:
 
 def test_a_job_has_the_columns_of_its_table() -> None:
     columns = set(_column(REFERENCE / "tables.md", "jobs", 0))
-    hidden = {"cancel_reason", "artifact_ref", "limited", "metered", "fair", "match_all", "signaled"}
+    hidden = {"cancel_reason", "limited", "metered", "fair", "match_all", "signaled"}
     hidden |= {"step_fence", "began", "committed", "replacement_id"}
     assert set(Job.__struct_fields__) - {"tenant", "match"} == columns - hidden
     (told,) = re.findall(r"The columns (.*) are not among them", section(API, "Job"))

@@ -39,6 +39,8 @@ TABLES = (
     "job_tags",
     "unique_windows",
     "attempts",
+    "artifacts",
+    "artifact_trash",
     "workers",
     "worker_claims",
     "queues",

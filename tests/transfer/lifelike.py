@@ -29,6 +29,11 @@ def work(what: str) -> str:
     return what
 
 
+@kinds.job
+def stores(ctx: Context) -> None:
+    ctx.artifact("report.csv", "a;b")
+
+
 @kinds.job(queue="limited", concurrency=1, concurrency_key="{what}", partition="{what}", rate="2/h", rate_key="{what}")
 def limited(what: str) -> None:
     _did(what)
@@ -66,7 +71,7 @@ class Album(Machine):
 
 def app_at(url: str, ledger: Path) -> Headway:
     os.environ[_ledger] = str(ledger)
-    app = Headway(url, hints=False)
+    app = Headway(url, hints=False, artifacts=str(ledger.with_name("artifacts")))
     app.include(kinds)
     return app
 
@@ -96,6 +101,7 @@ def fill(app: Headway) -> None:
     app.emit("uploaded", {"file": "early.txt"})
     order = put(Order.using(unique_key="order:7").build(order=7))
     put(Order.build(order=8))
+    put(stores.build())
     album = put(Album.build())
     app.hold_train("slow", reason="not yet")
     put(work.using(idempotency_key="once").build(what="early once"))

@@ -11,6 +11,7 @@ import msgspec
 from headway.app.masking import masked
 from headway.app.results import Results
 from headway.app.tenants import TenantLookup
+from headway.artifacts import Places
 from headway.clock import Clock
 from headway.define.definitions import Definitions
 from headway.define.enqueuer import EnqueueMiddleware
@@ -54,6 +55,7 @@ class VerbBase(TenantLookup):
     _store: Store
     _whole_store: Store  # the same database for what belongs to all tenants
     _results: Results
+    _places: Places
 
     # the tenant that new jobs belong to, by name or id; and the id of the only one that reads show (None: all)
     _own_tenant: str

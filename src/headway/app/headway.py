@@ -21,6 +21,7 @@ from headway.app.settings import SettingOptions, check_names, settings_from
 from headway.app.tenant_view import TenantView
 from headway.app.tenants import Tenants
 from headway.app.verbs import Verbs
+from headway.artifacts import Places
 from headway.clock import Clock, SystemClock
 from headway.config import Settings, path, read
 from headway.define.definitions import Definitions, declarations
@@ -250,7 +251,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         self.close()
         self._url, self._given = self._url if url is None else check_url(url), given
         self._tenants = Tenants()
-        for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions", "_tracing"):
+        for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions", "_tracing", "_places"):
             self.__dict__.pop(name, None)
 
     def migrate(self, to: int | None = None) -> list[str]:
@@ -347,6 +348,10 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         return self.settings.otel
 
     @cached_property
+    def _places(self) -> Places:  # type: ignore[override]
+        return Places(self.settings.artifacts, self._store.artifacts_beside)
+
+    @cached_property
     def _vault(self) -> secrets.Vault:
         """The secrets that this app's workers pass to jobs."""
         return secrets.Vault(secrets.read(self._config.get("secrets", {}), str(path())))
@@ -419,6 +424,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
             "definitions": self._definitions,
             "declare": self._declaration,
             "vault": self._vault,
+            "places": self._places,
             "tracing": self._tracing,
             "metrics": self._worker_metrics,
             "version": __version__,

@@ -17,7 +17,7 @@ class PruneVerbs(VerbBase):
         """Delete what is older than the app's retention, or than this one; returns how many of each were deleted.
 
         `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune
-        without being asked.
+        without being asked. The bytes of artifacts are deleted after the rows of their jobs.
         """
         found = {}
         for name, op in prunes(self._store.ops, self._kept(retention)).items():
@@ -26,6 +26,9 @@ class PruneVerbs(VerbBase):
                 found[name] += pruned
                 if pruned < BATCH:
                     break
+        while trash := self._run(self._store.ops.trash(self._places.ids, limit=BATCH)):
+            self._places.discard(trash)
+            self._run(self._store.ops.empty_trash([each.id for each in trash]))
         return found
 
     def prunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from headway.artifacts import checked_place
 from headway.config import Settings
 from headway.errors import ConfigError, InvalidJob
 from headway.model.cron import zone
@@ -32,6 +33,7 @@ class SettingOptions(TypedDict, total=False):
     payload_limit: int | None
     result_limit: int | None
     retention: Mapping[str, Duration] | None
+    artifacts: str | None
 
 
 _DURATIONS = (
@@ -72,6 +74,8 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
             values[name] = _switch(name, given[name])
     if given.get("tz") is not None:
         values["tz"] = _zone(given["tz"])
+    if given.get("artifacts") is not None:
+        values["artifacts"] = checked_place(given["artifacts"])
     if given.get("retention") is not None:
         values["retention_ms"] = _DEFAULTS.retention_ms | ages(given["retention"])
     made = Settings(**values)

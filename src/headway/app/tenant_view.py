@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headway.app.results import Results
 from headway.app.tenants import Tenants
 from headway.app.verbs import Verbs
+from headway.artifacts import Places
 from headway.clock import Clock
 from headway.define.definitions import Definitions
 from headway.model.job import NewJob
@@ -70,6 +71,10 @@ class TenantView(Verbs):
     @property
     def _definitions(self) -> Definitions:  # type: ignore[override]
         return self._app._definitions
+
+    @property
+    def _places(self) -> Places:  # type: ignore[override]
+        return self._app._places
 
     @property
     def _store(self) -> Store:  # type: ignore[override]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.app.aio.api_keys import AsyncApiKeyVerbs
+from headway.app.aio.artifacts import AsyncArtifactVerbs
 from headway.app.aio.backfill import AsyncBackfillVerbs
 from headway.app.aio.connectors import AsyncConnectorVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
@@ -45,5 +46,6 @@ class Verbs(
     AsyncApiKeyVerbs,
     AsyncJobListVerbs,
     AsyncStatVerbs,
+    AsyncArtifactVerbs,
 ):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""

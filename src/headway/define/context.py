@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 import msgspec
@@ -40,6 +40,9 @@ class Program(msgspec.Struct, kw_only=True):
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # every type checker has it; nothing of it is needed to run
 
+    from headway.artifacts import Data
+    from headway.model.artifact import Artifact
+
     class AnyState(Any):  # type: ignore[misc]
         """The state where a context does not name its type: fits everywhere, as Any does. With Any itself, mypy could
         not tell the overloads of `@app.job` apart."""
@@ -57,6 +60,16 @@ class OwnTransactions(Protocol):
     def settle(self, ctx: Context[Any], outcome: Any, conn: Any) -> None: ...
 
     async def asettle(self, ctx: Context[Any], outcome: Any, conn: Any) -> None: ...
+
+
+class ArtifactWriter(Protocol):
+    """What the worker does for `artifact`."""
+
+    def store(self, claim: Claim, name: str, data: Data, content_type: str | None) -> Artifact: ...
+
+    async def astore(
+        self, claim: Claim, name: str, data: Data | AsyncIterable[bytes | str], content_type: str | None
+    ) -> Artifact: ...
 
 
 class Context(Generic[S]):
@@ -86,6 +99,7 @@ class Context(Generic[S]):
         "_tenant",
         "_vault",
         "_worker_id",
+        "artifact_writer",
         "gave_way",
         "own_transactions",
         "patience_s",
@@ -107,6 +121,7 @@ class Context(Generic[S]):
         self._worker_id = worker_id
         self._vault = vault
         self.own_transactions: OwnTransactions | None = None  # set by the worker
+        self.artifact_writer: ArtifactWriter | None = None  # set by the worker
         self._by_code = by_code  # its kind is defined by code
         self._keyring: Keyring | None = None
         self._tail_limit = tail_limit
@@ -286,6 +301,30 @@ class Context(Generic[S]):
         """Note that output is missing here; the unfinished line on either side is left out, too."""
         with self._lock:
             self._output(stream).skip(note)
+
+    def artifact(self, name: str, data: Data, *, content_type: str | None = None) -> Artifact:
+        """Store a file with this attempt: bytes, a string, a `Path` to copy, an open file, or an iterator of bytes or
+        strings, of any size in little memory.
+
+        It is stored whole or not at all, and durable when this returns: it stays until its job is pruned, however the
+        attempt ends. The content type is guessed from the name if none is given. Raises `InvalidArtifact` for a name
+        that is no plain file name, `NotAllowed` if this attempt has one of that name, `ArtifactsUnavailable` if it
+        cannot be written, and `LeaseLost` if the job is not this worker's any more: then nothing is kept.
+        """
+        return self._writes().store(self._claim, name, data, content_type)
+
+    async def aartifact(
+        self, name: str, data: Data | AsyncIterable[bytes | str], *, content_type: str | None = None
+    ) -> Artifact:
+        """The same for async handlers; `data` may be an async iterator, too."""
+        return await self._writes().astore(self._claim, name, data, content_type)
+
+    def _writes(self) -> ArtifactWriter:
+        if self.artifact_writer is None:
+            raise NotAllowed(
+                "no worker runs this job, so it has no attempt to store artifacts with: run it by a worker"
+            )
+        return self.artifact_writer
 
     def settle(self, outcome: Any = None, *, conn: Any) -> None:
         """Make the outcome part of your own transaction: it holds exactly if that commits, together with your rows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
 from operator import attrgetter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from headway.errors import JobFailed, NotFinished
+from headway.model.artifact import Artifact
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED, AttemptStatus, Status
 from headway.model.trace import trace_id, traceparent
@@ -380,6 +382,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"] | None = None
     note: str | None = None  # what the outcome means, for people
     woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
+    artifacts: tuple[Artifact, ...] = ()  # what it stored
+
+
+def with_artifacts(attempts: Sequence[Attempt], artifacts: Sequence[Artifact]) -> list[Attempt]:
+    """The attempts, each with those of the artifacts that it stored."""
+    if not artifacts:
+        return list(attempts)
+    return [
+        msgspec.structs.replace(each, artifacts=tuple(found for found in artifacts if found.fence == each.fence))
+        for each in attempts
+    ]
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):

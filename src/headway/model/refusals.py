@@ -146,6 +146,13 @@ def claim_lost(job_id: str, fence: int) -> LeaseLost:
     )
 
 
+def artifact_name_taken(name: str, job_id: str, fence: int) -> NotAllowed:
+    return NotAllowed(
+        f'attempt {fence} of job {job_id} has an artifact "{name}" already: nothing was stored; give each a name of '
+        "its own"
+    )
+
+
 def outcome_given(job_id: str) -> NotAllowed:
     return NotAllowed(
         f"job {job_id} has its outcome already, from this transaction or from one that was committed: nothing was "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from headway.store.ops import Batch, Op, Ops, Rows, Statement, Steps
@@ -55,6 +56,11 @@ class Store(Protocol):
     @property
     def install_id(self) -> str | None:
         """Identifies this database to the processes of a machine; None until it was first used."""
+        ...
+
+    @property
+    def artifacts_beside(self) -> Path:
+        """The folder of artifacts where no setting names one: beside a file, or in the current folder."""
         ...
 
     def describe(self) -> str:

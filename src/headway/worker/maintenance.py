@@ -7,10 +7,12 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
+from headway.artifacts import Places
 from headway.config import Settings
-from headway.errors import HeadwayError
+from headway.errors import ArtifactsUnavailable, ConfigError, HeadwayError
 from headway.logs import Seldom, get_logger
 from headway.model.fleet import Reaped, Swept
+from headway.worker.artifacts import sweep
 from headway.worker.database import Database
 from headway.worker.hooks import Event, Hooks
 from headway.worker.host import is_gone
@@ -41,13 +43,21 @@ class Maintenance:
     """Each of these is set-based and safe to run in several workers at once."""
 
     def __init__(
-        self, database: Database, lease: Lease, hooks: Hooks, settings: Settings, *, on_promoted: Callable[[], None]
+        self,
+        database: Database,
+        lease: Lease,
+        hooks: Hooks,
+        settings: Settings,
+        *,
+        places: Places | None,
+        on_promoted: Callable[[], None],
     ) -> None:
         self._database = database
         self._ops = database.ops
         self._lease = lease
         self._hooks = hooks
         self._settings = settings
+        self._places = places
         self._on_promoted = on_promoted
         self._next_due_ms: int | None = None
         self._reaped_local = False
@@ -179,6 +189,17 @@ class Maintenance:
                 pruned = await self._database.run(op)
                 await asyncio.sleep(PRUNE_PAUSE_S)
         self._pruned = True
+        await self._sweep_artifacts()
+
+    async def _sweep_artifacts(self) -> None:
+        """After what was pruned has committed: the bytes of its artifacts, and of attempts that never kept theirs."""
+        if self._places is None:
+            return
+        try:
+            await sweep(self._database, self._places)
+        except (ArtifactsUnavailable, ConfigError) as error:
+            if self._says("artifacts"):
+                log.warning("bytes of deleted artifacts stay for now", error=str(error))
 
     async def prune_before_end(self) -> None:
         """Prune for a moment if this worker was too short-lived for a round: else a fleet of workers that only run
@@ -191,6 +212,7 @@ class Maintenance:
             for op in duties(self._ops, self._settings.retention_ms):
                 while clock() < end and await self._database.run(op) >= BATCH:
                     pass
+            await self._sweep_artifacts()
 
     # stats
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway import logs
+from headway.artifacts import Places
 from headway.define.batch import BatchKind
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
@@ -23,6 +24,7 @@ from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import dead, failed
 from headway.secrets import Vault
+from headway.worker.artifacts import ArtifactWriter
 from headway.worker.batches import Batches
 from headway.worker.database import Database
 from headway.worker.error_text import error_text, first_line, handler_exc_info, storable
@@ -72,6 +74,7 @@ class Runner:
         result_limit: int,
         state_limit: int,
         vault: Vault,
+        places: Places | None,
         tracing: Tracing | None,
         children: Callable[[str], Awaitable[Sequence[Child]]],
         slot_freed: Callable[[], None],
@@ -91,6 +94,7 @@ class Runner:
         self._slot_freed = slot_freed
         self._mismatched = mismatched
         self._own = OwnTransactions(database, self.running, result_limit=result_limit, state_limit=state_limit)
+        self._artifacts = None if places is None else ArtifactWriter(database, places)
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -133,6 +137,7 @@ class Runner:
             return parked
         ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
         ctx.own_transactions = self._own
+        ctx.artifact_writer = self._artifacts
         if self._closing:
             ctx.stop()
         try:

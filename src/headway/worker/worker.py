@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from headway.artifacts import Places
 from headway.config import Settings
 from headway.define.definitions import Definitions
 from headway.define.machine import MachineKind
@@ -84,6 +85,7 @@ class Worker:
         definitions: Definitions | None = None,
         declare: Callable[[datetime], Declaration] | None = None,
         vault: Vault | None = None,
+        places: Places | None = None,
         tracing: Tracing | None = None,
         metrics: WorkerMetrics | None = None,
         version: str = "",
@@ -105,6 +107,7 @@ class Worker:
         self._definitions = definitions or Definitions(Registry())
         self._declare = declare or (lambda _: Declaration())
         self._vault = vault or Vault()
+        self._places = places
         self._tracing = tracing
         self._metrics = metrics
         self._version = version
@@ -240,6 +243,7 @@ class Worker:
             result_limit=self._settings.result_limit,
             state_limit=self._settings.payload_limit,
             vault=self._vault,
+            places=self._places,
             tracing=self._tracing,
             children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
             slot_freed=lambda: self._fetcher.slot_freed(),
@@ -253,6 +257,7 @@ class Worker:
             self._lease,
             self._hooks,
             self._settings,
+            places=self._places,
             on_promoted=lambda: self._fetcher.wake_all(),
         )
         self._trigger_runner = TriggerRunner(

@@ -9,6 +9,7 @@ import pytest
 from headway.errors import InvalidJob, NotAllowed, NotFound, TenantSuspended
 from headway.model.access import NewApiKey
 from headway.model.actor import Caller
+from headway.model.artifact import NewArtifact
 from headway.model.ids import new_id
 from headway.model.job_list import NewJobList
 from headway.model.key_text import new_key
@@ -132,7 +133,25 @@ def fill(db: Any, name: str) -> None:
     request = Request(tenant_id=tenant_id(name), key_id="k", route="POST /jobs", key="1", body_hash=bytes(32))
     db.run(db.ops.once(request, db.ops.enqueue([job])))
     db.hold_train("t", tenant_id=tenant_id(name))
-    db.finish(db.take(queue=name))
+    claim = db.take(queue=name)
+    artifact_id = new_id()
+    db.run(
+        db.ops.keep_artifact(
+            NewArtifact(
+                id=artifact_id,
+                tenant_id=claim.tenant_id,
+                job_id=claim.id,
+                fence=claim.fence,
+                name="report.csv",
+                content_type="text/csv",
+                store="folder:1",
+                path=f"{name}/{artifact_id}",
+            ),
+            size=7,
+            sha256="ab",
+        )
+    )
+    db.finish(claim)
     db.signal(second.id, "go")
     db.emit("paid", **of(name))
     db.run(db.ops.create_connector(new_connector(**of(name, name="shop")), actor="ada"))

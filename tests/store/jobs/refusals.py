@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway.model.artifact import NewArtifact
+from headway.model.job import Claim
 from headway.model.machine import Checkpoint
 from headway.model.served import ServedChange
 from tests.store.conftest import new_group, new_job, settlement
@@ -371,6 +373,34 @@ def an_outcome_for_another_database(db: Any) -> None:
     claim = db.start(id=A)
     db.sql("delete from {jobs} where id = ?", A)
     db.commit_outcome(settlement(claim, "succeeded"))
+
+
+# artifacts
+
+
+def an_artifact_of_a_lost_claim(db: Any) -> None:
+    claim = db.start(id=A)
+    db.release(claim)
+    db.run(db.ops.begin_artifact(_artifact(B, claim)))
+
+
+def a_second_artifact_of_one_name(db: Any) -> None:
+    claim = db.start(id=A)
+    db.run(db.ops.keep_artifact(_artifact(B, claim), size=1, sha256="ab"))
+    db.run(db.ops.begin_artifact(_artifact(C, claim)))
+
+
+def _artifact(artifact_id: str, claim: Claim) -> NewArtifact:
+    return NewArtifact(
+        id=artifact_id,
+        tenant_id=claim.tenant_id,
+        job_id=claim.id,
+        fence=claim.fence,
+        name="report.csv",
+        content_type="text/csv",
+        store="folder:1",
+        path="a/b",
+    )
 
 
 # claim_once

@@ -34,7 +34,9 @@ class Caretaker:
         self._lease = Lease(
             database, self._served, settings, self._describe, on_cancel=lambda _: None, on_lost=lambda: 0
         )
-        self._maintenance = Maintenance(database, self._lease, app._hooks, settings, on_promoted=on_work)
+        self._maintenance = Maintenance(
+            database, self._lease, app._hooks, settings, places=app._places, on_promoted=on_work
+        )
         self._triggers = TriggerRunner(
             database,
             self._lease,

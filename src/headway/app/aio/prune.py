@@ -17,7 +17,7 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
         """Delete what is older than the app's retention, or than this one; returns how many of each were deleted.
 
         `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune
-        without being asked.
+        without being asked. The bytes of artifacts are deleted after the rows of their jobs.
         """
         await self._aensure_known(self._own_tenant)
         found = {}
@@ -27,6 +27,9 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
                 found[name] += pruned
                 if pruned < BATCH:
                     break
+        while trash := (await self._arun(self._store.ops.trash(self._places.ids, limit=BATCH))):
+            await self._places.adiscard(trash)
+            await self._arun(self._store.ops.empty_trash([each.id for each in trash]))
         return found
 
     async def aprunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:

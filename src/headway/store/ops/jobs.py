@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
+from headway.model.artifact import Artifact, NewArtifact, TrashedBytes
 from headway.model.deletion import Deletion
 from headway.model.fleet import Promoted, Reaped
 from headway.model.group import NewGroup
@@ -301,6 +302,33 @@ class Jobs(Protocol):
 
     def now(self) -> Op[datetime]:
         """The time by the clock that decides about leases and due times."""
+        ...
+
+    def begin_artifact(self, new: NewArtifact) -> Op[None]:
+        """Note that a running attempt is about to store bytes there: if it never keeps them, they are trash once it has
+        ended. Raises `LeaseLost`, and `NotAllowed` if this attempt has an artifact of that name."""
+        ...
+
+    def keep_artifact(self, new: NewArtifact, *, size: int, sha256: str) -> Op[Artifact]:
+        """The bytes are there, whole: make them an artifact of the attempt, which must still run. Raises as
+        `begin_artifact` does. Repeated, it gives the same artifact."""
+        ...
+
+    def artifact(self, artifact_id: str, *, tenant_id: str | None) -> Op[Artifact | None]: ...
+
+    def artifacts(
+        self, *, tenant_id: str | None, job_id: str | None, limit: int, before: str | None
+    ) -> Op[list[Artifact]]:
+        """The artifacts (of a job), newest first; `before` is the last id of the previous page."""
+        ...
+
+    def trash(self, stores: Sequence[str], *, limit: int) -> Op[list[TrashedBytes]]:
+        """Bytes in these stores that no artifact has and that none can have any more: their artifact was deleted, or
+        the attempt that wrote them has ended."""
+        ...
+
+    def empty_trash(self, ids: Sequence[str]) -> Op[None]:
+        """These bytes are gone."""
         ...
 
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:

@@ -13,6 +13,7 @@ from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenant_care import TenantCareVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
 from headway.store.postgres.fleet.workers import WorkerVerbs
+from headway.store.postgres.jobs.artifacts import ArtifactVerbs
 from headway.store.postgres.jobs.audit import AuditVerbs
 from headway.store.postgres.jobs.cancel import CancelVerbs
 from headway.store.postgres.jobs.change import ChangeVerbs
@@ -74,6 +75,7 @@ class PostgresOps(
     WindowVerbs,
     ReadVerbs,
     FindVerbs,
+    ArtifactVerbs,
     AuditVerbs,
     ArrivalVerbs,
     TrainVerbs,

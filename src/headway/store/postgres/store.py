@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from headway.errors import ConfigError, SchemaMissing, SchemaOutdated, StoreError
@@ -66,6 +67,10 @@ class PostgresStore:
     @property
     def install_id(self) -> str | None:
         return self._root._install_id
+
+    @property
+    def artifacts_beside(self) -> Path:
+        return Path("headway-artifacts")
 
     def describe(self) -> str:
         return show_url(self._url)

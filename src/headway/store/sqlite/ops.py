@@ -13,6 +13,7 @@ from headway.store.sqlite.fleet.queues import QueueVerbs
 from headway.store.sqlite.fleet.tenant_care import TenantCareVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
 from headway.store.sqlite.fleet.workers import WorkerVerbs
+from headway.store.sqlite.jobs.artifacts import ArtifactVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
 from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
@@ -70,6 +71,7 @@ class SqliteOps(
     WindowVerbs,
     ReadVerbs,
     FindVerbs,
+    ArtifactVerbs,
     AuditVerbs,
     ArrivalVerbs,
     TrainVerbs,

@@ -7,6 +7,7 @@ import ctypes
 import os
 import threading
 import weakref
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from headway.clock import Clock, SystemClock
@@ -74,6 +75,10 @@ class SqliteStore:
         except OSError:
             return None
         return f"{found.st_dev:x}-{found.st_ino:x}"
+
+    @property
+    def artifacts_beside(self) -> Path:
+        return Path(f"{self._path}-artifacts")
 
     def describe(self) -> str:
         return self._path

@@ -72,6 +72,8 @@ TABLES = (
     Table("jobs", "{own}"),
     Table("job_tags", _OF_A_JOB.replace("{column}", "job_id")),
     Table("attempts", _OF_A_JOB.replace("{column}", "job_id")),
+    Table("artifacts", _OF_A_JOB.replace("{column}", "job_id")),
+    Table("artifact_trash"),
     Table("signals", _OF_A_JOB.replace("{column}", "job_id")),
     Table("edges", _OF_A_JOB.replace("{column}", "child_id")),
     Table("groups", "exists (select 1 from jobs as j where (j.group_id = t.id or j.id = t.callback_id) and {job})"),
@@ -107,7 +109,6 @@ ONLY_HERE: dict[Dialect, dict[tuple[str, str], str]] = {
     "postgres": {
         ("attempts", "tenant_id"): "its job's",
         ("buckets", "counts"): "in SQLite a part of starts",
-        ("jobs", "artifact_ref"): "not used yet",
         ("queues", "fair_since"): "a transaction of this server",
     },
 }

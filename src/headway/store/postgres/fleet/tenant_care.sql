@@ -133,6 +133,7 @@ as $$
   select * from (values
     ('jobs', (select count(*) from headway.jobs o where o.tenant_id = p_tenant)),
     ('attempts', (select count(*) from headway.attempts o where o.tenant_id = p_tenant)),
+    ('artifacts', (select count(*) from headway.artifacts o where o.tenant_id = p_tenant)),
     ('events', (select count(*) from headway.events o where o.tenant_id = p_tenant)),
     ('fires', (select count(*) from headway.fires o where o.tenant_id = p_tenant)),
     ('triggers', (select count(*) from headway.triggers o where o.tenant_id = p_tenant)),
@@ -175,6 +176,7 @@ begin
   v_ids := array(select j.id from headway.jobs j where j.tenant_id = p_tenant order by j.id limit p_limit for update);
   delete from headway.attempts a where a.job_id = any (v_ids);
   delete from headway.signals s where s.job_id = any (v_ids);
+  perform headway.delete_artifacts(v_ids);
   delete from headway.edges e where e.parent_id = any (v_ids) or e.child_id = any (v_ids);
   delete from headway.jobs j where j.id = any (v_ids);
   v_more := cardinality(v_ids) = p_limit;

@@ -129,6 +129,7 @@ begin
   select array_agg(o.id) filter (where o.joined), array_agg(distinct o.group_id) filter (where o.group_id is not null)
     into v_joined, v_groups
     from old o;
+  perform headway.delete_artifacts(p_ids);
   if v_joined is not null then
     -- jobs that still wait for one of them learn now how it ended
     with told as (

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from headway.model import codec
-from headway.model.job import Attempt, Counted, Job, Outcome, Watched
+from headway.model.job import Attempt, Counted, Job, Outcome, Watched, with_artifacts
 from headway.model.status import Status
-from headway.store.ops import Op, Row
+from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.decode import job, plain, utc
 from headway.store.postgres.engine.verbs import read
+from headway.store.postgres.jobs.artifacts import OF_A_JOB, to_artifact
 
 JOB = """
 select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, j.status, j.priority, j.position,
@@ -45,6 +46,8 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
  order by 2
 """
 
+_ATTEMPT_COLUMNS = Attempt.__struct_fields__[:-1]  # its artifacts are rows of their own
+
 
 class ReadVerbs:
     def get(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[list[Job]]:
@@ -58,7 +61,12 @@ class ReadVerbs:
         )
 
     def attempts(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Attempt]]:
-        return read(_ATTEMPTS, [job_id, tenant_id], lambda rows: [_attempt(row, raw) for row in rows])
+        def steps() -> Steps[list[Attempt]]:
+            rows = yield Statement(_ATTEMPTS, [job_id, tenant_id])
+            stored = [to_artifact(row) for row in (yield Statement(OF_A_JOB, [job_id, tenant_id]))]
+            return with_artifacts([_attempt(row, raw) for row in rows], stored)
+
+        return Op(steps, writes=False)
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
         shown = codec.as_stored if raw else codec.shown
@@ -116,6 +124,6 @@ class ReadVerbs:
 
 
 def _attempt(row: Row, raw: bool) -> Attempt:
-    fields = dict(zip(Attempt.__struct_fields__, map(utc, row), strict=True))
+    fields = dict(zip(_ATTEMPT_COLUMNS, map(utc, row), strict=True))
     fields["state"] = (codec.as_stored if raw else codec.shown)(fields["state"], what="state")
     return Attempt(**fields)

@@ -27,7 +27,7 @@ _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 _JOB = Job.__struct_fields__
 _WATCHED = Watched.__struct_fields__
-_ATTEMPT = Attempt.__struct_fields__
+_ATTEMPT = Attempt.__struct_fields__[:-1]  # its artifacts are rows of their own
 _WORKER = Worker.__struct_fields__
 _SIGNAL = Signal.__struct_fields__
 _DEFINITION = Definition.__struct_fields__

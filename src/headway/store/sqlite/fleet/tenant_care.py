@@ -10,6 +10,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import add_tenants, check_names_free
+from headway.store.sqlite.jobs.artifacts import delete_artifacts
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.order.limit_waiters import readmit_tenant
 
@@ -119,6 +120,7 @@ class TenantCareVerbs(Verbs):
             ids = json_list([job_id for (job_id,) in gone])
             for table in ("attempts", "signals", "edges"):
                 yield Statement(_SQL[f"delete_{table}_of"], (ids,))
+            yield from delete_artifacts([job_id for (job_id,) in gone], now)
             if len(gone) == limit:
                 return False
             for table in _OTHER_TABLES:

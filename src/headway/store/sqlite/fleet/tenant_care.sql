@@ -74,6 +74,10 @@ select 'attempts', count(*)
 from attempts
 where job_id in (select id from jobs where tenant_id = ?1)
 union all
+select 'artifacts', count(*)
+from artifacts
+where tenant_id = ?1
+union all
 select 'events', count(*)
 from events
 where tenant_id = ?1

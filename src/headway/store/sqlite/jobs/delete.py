@@ -29,8 +29,8 @@ class DeleteVerbs(Verbs):
             if not gone:
                 return found
             rows = yield Statement(_SQL["delete"], (json_list([job[0] for jobs in gone.values() for job in jobs]),))
-            yield from delete_belongings(rows)
             now = self._clock.now()
+            yield from delete_belongings(rows, now)
             for tenant, jobs in gone.items():
                 only = jobs[0][0] if len(jobs) == 1 else None
                 detail = audit.jobs_deleted([job[1:] for job in jobs], reason)

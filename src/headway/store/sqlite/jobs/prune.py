@@ -12,6 +12,7 @@ from headway.model.status import Status
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.artifacts import delete_artifacts
 
 _SQL = statements("jobs/prune")
 
@@ -40,7 +41,7 @@ class PruneVerbs(Verbs):
             pruned = 0
             for kind, queue, before in (yield from _lines(status, older_than_ms, self._clock.now())):
                 rows = yield Statement(_SQL["prune"], (status, before, limit - pruned, kind, queue))
-                yield from delete_belongings(rows)
+                yield from delete_belongings(rows, self._clock.now())
                 pruned += len(rows)
                 if pruned >= limit:
                     break
@@ -100,9 +101,9 @@ def _count_prunable(status: str, default_ms: int, now: int) -> Steps[int]:
     return count
 
 
-def delete_belongings(rows: Rows) -> Steps[None]:
-    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, tags, and the edges and groups
-    that no other job needs."""
+def delete_belongings(rows: Rows, now: int) -> Steps[None]:
+    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, artifacts, tags, and the edges
+    and groups that no other job needs."""
     if not rows:
         return
     yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, *_ in rows])
@@ -110,9 +111,11 @@ def delete_belongings(rows: Rows) -> Steps[None]:
         yield Batch(_SQL["prune_tags"], tagged)
     ids = [job_id for job_id, *_ in rows]
     groups = {group_id for _, group_id, _ in rows if group_id is not None}
-    ((edges, signals),) = yield Statement(_SQL["any_ties"])
+    ((edges, signals, artifacts),) = yield Statement(_SQL["any_ties"])
     if signals:
         yield Batch(_SQL["prune_signals"], [(job_id,) for job_id in ids])
+    if artifacts:
+        yield from delete_artifacts(ids, now)
     if edges:
         yield Statement(_SQL["prune_children"], (json_list(ids),))
         yield Statement(_SQL["prune_parents"], (json_list(ids),))

@@ -131,8 +131,8 @@ from audit
 where at < ?1;
 
 -- name: any_ties
--- whether there are any edges or signals at all
-select exists (select 1 from edges), exists (select 1 from signals);
+-- whether there are any edges, signals or artifacts at all
+select exists (select 1 from edges), exists (select 1 from signals), exists (select 1 from artifacts);
 
 -- name: prune_children
 delete from edges

@@ -8,12 +8,13 @@ from datetime import datetime
 from headway.clock import from_micros
 from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Attempt, Counted, Job, Outcome, Watched
+from headway.model.job import Attempt, Counted, Job, Outcome, Watched, with_artifacts
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_attempt, to_job, to_watched
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.artifacts import artifacts_of
 
 _SQL = statements("jobs/reads")
 
@@ -35,7 +36,8 @@ class ReadVerbs(Verbs):
         def steps() -> Steps[list[Attempt]]:
             ended = yield Statement(_SQL["attempts"], (job_id, tenant_id))
             running = yield Statement(_SQL["open_attempt"], (job_id, tenant_id))
-            return [to_attempt(row, raw) for row in ended + running]
+            stored = yield from artifacts_of(job_id, tenant_id)
+            return with_artifacts([to_attempt(row, raw) for row in ended + running], stored)
 
         return SqliteOp(steps, writes=False)
 

@@ -204,7 +204,6 @@ create table headway.jobs (
   progress_note text,
   log_tail text,
   error text,
-  artifact_ref text,
   payload json not null default '{}',
   result json,
   meta json,
@@ -338,7 +337,6 @@ create table headway.attempts (
   stderr_tail text,
   log_path text,
   state json,
-  artifacts json,
   version integer,
   outcome text collate "C",
   note text,
@@ -367,6 +365,34 @@ create trigger attempts_fixed
   before update on headway.attempts
   for each statement
   execute function headway.refuse_update();
+
+-- what attempts stored: the bytes are in a folder or an object store, and were whole before their row was written
+create table headway.artifacts (
+  id uuid primary key,
+  tenant_id uuid not null,
+  job_id uuid not null,
+  created_at timestamptz not null,
+  size bigint not null,
+  fence integer not null, -- the attempt; 0: the payload, before any
+  name text collate "C" not null,
+  content_type text not null,
+  sha256 text not null,
+  store text collate "C" not null,
+  path text not null
+);
+create unique index artifacts_job on headway.artifacts (job_id, fence, name);
+create index artifacts_tenant on headway.artifacts (tenant_id, id);
+
+-- bytes that no artifact has: of one that is being written, or of one that was deleted
+create table headway.artifact_trash (
+  id uuid primary key,
+  job_id uuid, -- with its fence: the attempt that may still keep them; null: nobody
+  since timestamptz not null,
+  fence integer,
+  store text collate "C" not null,
+  path text not null
+);
+create index artifact_trash_store on headway.artifact_trash (store, id);
 
 create table headway.workers (
   id uuid primary key,
@@ -858,6 +884,9 @@ alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;
 alter table headway.attempts enable row level security;
 alter table headway.job_tags enable row level security;
+alter table headway.artifacts enable row level security;
+-- no policy: nobody's
+alter table headway.artifact_trash enable row level security;
 alter table headway.unique_windows enable row level security;
 alter table headway.audit enable row level security;
 alter table headway.holds enable row level security;
@@ -876,6 +905,7 @@ create policy tenant_isolation on headway.limits
 create policy tenant_isolation on headway.tenants using (id = (select headway.tenant()));
 create policy tenant_isolation on headway.jobs using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.attempts using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.artifacts using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.job_tags using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.unique_windows using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.audit using (tenant_id = (select headway.tenant()));

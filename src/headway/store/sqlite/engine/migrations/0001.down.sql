@@ -44,6 +44,10 @@ drop table audit;
 
 drop table workers;
 
+drop table artifact_trash;
+
+drop table artifacts;
+
 drop table worker_claims;
 
 drop table attempts;

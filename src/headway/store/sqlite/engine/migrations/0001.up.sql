@@ -379,7 +379,6 @@ create table attempts (
   exit_code integer,
   pid integer,
   log_path text,
-  artifacts text,
   state text,
   error text,
   stdout_tail text,
@@ -397,6 +396,37 @@ before update on attempts
 begin
   select raise(abort, 'attempts are never changed: what happened stays written as it is');
 end;
+
+-- what attempts stored: the bytes are in a folder or an object store, and were whole before their row was written
+create table artifacts (
+  id text not null primary key,
+  tenant_id text not null,
+  job_id text not null,
+  fence integer not null, -- the attempt; 0: the payload, before any
+  name text not null,
+  content_type text not null,
+  size integer not null,
+  sha256 text not null,
+  store text not null,
+  path text not null,
+  created_at integer not null
+) strict, without rowid;
+
+create unique index artifacts_job on artifacts (job_id, fence, name);
+
+create index artifacts_tenant on artifacts (tenant_id, id);
+
+-- bytes that no artifact has: of one that is being written, or of one that was deleted
+create table artifact_trash (
+  id text not null primary key,
+  job_id text, -- with its fence: the attempt that may still keep them; null: nobody
+  fence integer,
+  store text not null,
+  path text not null,
+  since integer not null
+) strict, without rowid;
+
+create index artifact_trash_store on artifact_trash (store, id);
 
 create table workers (
   id text not null primary key,

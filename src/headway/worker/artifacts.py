@@ -1,0 +1,146 @@
+"""Stores what handlers give to `ctx.artifact`, and deletes the bytes that no artifact has."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import AsyncIterable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from headway.artifacts import Data, Places, ablocks, blocks
+from headway.errors import HeadwayError, LeaseLost, NotAllowed, StoreFailed, StoreUnavailable
+from headway.model.artifact import Artifact, NewArtifact, checked_name, checked_type, path_of
+from headway.model.ids import new_id
+from headway.model.job import Claim
+from headway.store.ops import Op
+from headway.worker.database import Database
+
+T = TypeVar("T")
+
+SWEPT = 500
+"""How many files one round deletes before it notes them as gone."""
+_AGAIN_S = 0.25
+_AHEAD = 4
+"""How many blocks of an async iterator wait for the thread that writes them."""
+
+
+class ArtifactWriter:
+    """What the worker does for `ctx.artifact`.
+
+    First the bytes are noted as trash, then written, then made an artifact under the fence of their attempt. Killed at
+    any point, the bytes are known: a sweep deletes them once the attempt has ended.
+    """
+
+    def __init__(self, database: Database, places: Places) -> None:
+        self._database = database
+        self._ops = database.ops
+        self._places = places
+        self._loop = asyncio.get_running_loop()
+
+    def store(self, claim: Claim, name: str, data: Data, content_type: str | None) -> Artifact:
+        """For a sync handler, in its thread."""
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise NotAllowed("artifact(…) would block the event loop of this async handler: await ctx.aartifact(…)")
+        return self._stored(claim, checked_name(name), blocks(data), content_type)
+
+    async def astore(
+        self, claim: Claim, name: str, data: Data | AsyncIterable[bytes | str], content_type: str | None
+    ) -> Artifact:
+        """For an async handler: a thread writes."""
+        named = checked_name(name)
+        if not isinstance(data, AsyncIterable):
+            return await asyncio.to_thread(self._stored, claim, named, blocks(data), content_type)
+        pipe = _Pipe(self._loop)
+        writing = asyncio.create_task(asyncio.to_thread(self._stored, claim, named, iter(pipe), content_type))
+        writing.add_done_callback(lambda _: pipe.room.release())  # it may have failed before the end
+        try:
+            async for block in ablocks(data):
+                await pipe.room.acquire()
+                if writing.done():
+                    break
+                pipe.put(block)
+            pipe.put(None)
+        except BaseException as error:
+            pipe.put(error)
+            await asyncio.wait((writing,))
+            writing.exception()  # it is this error
+            raise
+        return await writing
+
+    def _stored(self, claim: Claim, name: str, data: Iterator[bytes], content_type: str | None) -> Artifact:
+        """In a thread."""
+        kept_as = checked_type(content_type, name)
+        own = self._places.own
+        artifact_id = new_id()
+        new = NewArtifact(
+            id=artifact_id,
+            tenant_id=claim.tenant_id,
+            job_id=claim.id,
+            fence=claim.fence,
+            name=name,
+            content_type=kept_as,
+            store=own.name,
+            path=path_of(claim.tenant_id, claim.id, artifact_id),
+        )
+        self._run(self._ops.begin_artifact(new))
+        try:
+            written = own.write(new.path, data, kept_as)
+            return self._run(self._ops.keep_artifact(new, size=written.size, sha256=written.sha256))
+        except LeaseLost:
+            with suppress(HeadwayError):
+                own.delete([new.path])  # nobody can ever keep it; else the sweep would find it
+            raise
+
+    def _run(self, op: Op[T]) -> T:
+        """Not the handler's fault if the database is away: its lease decides how long it may be."""
+        return asyncio.run_coroutine_threadsafe(self._patient(op), self._loop).result()
+
+    async def _patient(self, op: Op[T]) -> T:
+        while True:
+            try:
+                return await self._database.run(op)
+            except (StoreUnavailable, StoreFailed):
+                await asyncio.sleep(_AGAIN_S)
+
+
+class _Pipe:
+    """Blocks on their way from the event loop to the thread that writes them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.room = asyncio.Semaphore(_AHEAD)
+        self._loop = loop
+        self._queue: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
+
+    def put(self, block: bytes | BaseException | None) -> None:
+        """None ends it, an error breaks it off."""
+        self._queue.put(block)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """In the thread."""
+        while (found := self._queue.get()) is not None:
+            if isinstance(found, BaseException):
+                raise InterruptedWrite from found
+            self._loop.call_soon_threadsafe(self.room.release)
+            yield found
+
+
+class InterruptedWrite(Exception):
+    """The source of the bytes failed or was canceled."""
+
+
+async def sweep(database: Database, places: Places) -> int:
+    """Delete bytes that no artifact has and none can have any more; gives how many there were. Killed between the bytes
+    and their row, it deletes them again the next time."""
+    stores = places.ids
+    swept = 0
+    while stores:
+        found = await database.run(database.ops.trash(stores, limit=SWEPT))
+        if found:
+            await places.adiscard(found)
+            await database.run(database.ops.empty_trash([each.id for each in found]))
+        swept += len(found)
+        if len(found) < SWEPT:
+            break
+    return swept

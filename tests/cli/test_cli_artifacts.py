@@ -1,0 +1,52 @@
+"""`headway artifacts`, on both stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway import Context, Headway
+from headway.model.ids import new_id
+
+
+def test_artifacts_are_listed_and_downloaded(
+    cli: Any, either: Headway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "artifacts"))
+    app = Headway(either.url)
+
+    @app.job
+    def export(ctx: Context) -> None:
+        ctx.artifact("orders.csv", "a,b\n1,2\n")
+        ctx.artifact("log.txt", "x" * 12_345)
+
+    assert "no artifacts" in cli("artifacts").stderr
+    job = export.using(tenant="acme").enqueue()
+    app.run(until_idle=True)
+    app.close()
+    listed = cli.json("artifacts", "list", "--job", job.id)
+    assert [(each["name"], each["size"], each["fence"]) for each in listed] == [
+        ("log.txt", 12_345, 1),
+        ("orders.csv", 8, 1),
+    ]
+    log, orders = listed
+    page = cli("artifacts", "list", "--tenant", "acme", "--limit", "1")
+    assert ("log.txt" in page.stdout, "12,345" in page.stdout, "orders.csv" in page.stdout) == (True, True, False)
+    assert f"--limit 1 --before {log['id']}" in page.stderr
+    assert cli.json("artifacts", "list", "--before", log["id"]) == [orders]
+    assert cli.json("artifacts", "list", "--tenant", "default") == []
+    assert cli.ok("artifacts", "get", orders["id"], "--to", str(tmp_path)) == f"{tmp_path}/orders.csv  8 bytes\n"
+    assert (tmp_path / "orders.csv").read_text() == "a,b\n1,2\n"
+    again = ("artifacts", "get", orders["id"], "--to", str(tmp_path / "orders.csv"))
+    assert "is there already: --force overwrites it" in cli.refused(*again, code=1)
+    assert cli.json(*again, "--force")["file"] == str(tmp_path / "orders.csv")
+    assert "cannot be written" in cli.refused(
+        "artifacts", "get", orders["id"], "--to", str(tmp_path / "no" / "x"), code=1
+    )
+    assert "there is no artifact" in cli.refused("artifacts", "get", new_id(), code=1)
+    assert "there is no artifact" in cli.refused("artifacts", "get", orders["id"], "--tenant", "other", code=1)
+    assert cli.ok("artifacts", "get", orders["id"], "--to", "-") == "a,b\n1,2\n"
+    monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "elsewhere"))
+    assert "which this process does not have" in cli.refused("artifacts", "get", orders["id"], "--to", "-", code=1)
