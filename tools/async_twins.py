@@ -49,6 +49,7 @@ SOURCES = (
         "job_lists",
         "tenant_care",
         "stats",
+        "error_groups",
         "overview",
         "artifacts",
     ),

@@ -89,6 +89,7 @@ def _retention() -> dict[str, int]:
             "stats_minutes": 2 * DAY_MS,
             "stats_hours": 60 * DAY_MS,
             "stats_days": 730 * DAY_MS,
+            "errors": 90 * DAY_MS,  # since they were seen last
         }
     )
 

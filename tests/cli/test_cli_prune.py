@@ -13,7 +13,7 @@ from headway.errors import ConfigError
 Cli = Any
 
 NAMES = ["succeeded", "canceled", "failed", "dead", "events", "failed_events", "fires", "audit"]
-NAMES += ["stats_minutes", "stats_hours", "stats_days"]
+NAMES += ["stats_minutes", "stats_hours", "stats_days", "errors"]
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from headway.clock import EARLIEST, LATEST, from_micros
+from headway.model.error_groups import ErrorFilter, by_place
 from headway.model.stats import COUNTS
 
 TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
-STATS = ("stat_deltas", "stats")
+STATS = ("stat_deltas", "stats", "error_deltas", "errors", "job_errors")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -59,6 +60,7 @@ class Side:
             "holds": self._holds(),
             "edges": self._edges(),
             "stats": self._stats(),
+            "errors": self._errors(),
         }
 
     def _job(self, job: Any, ranks: dict[int, int]) -> dict[str, Any]:
@@ -72,6 +74,13 @@ class Side:
             "queued_at": job.queued_at if job.train is None or job.status in ("queued", "running") else None,
             "unique_scope": job.unique_scope if job.unique_key else None,
             "limited_by": None,  # one too many that came back is put aside again: who claims what must be the same
+        }
+
+    def _errors(self) -> dict[tuple[str, str, str], tuple[Any, ...]]:
+        """The groups of errors, by tenant, fingerprint and queue."""
+        groups = by_place(self.db.run(self.db.ops.errors(ErrorFilter())))
+        return {
+            group.place_in_store: (group.count, group.dead, group.first_seen_at, group.last_seen_at) for group in groups
         }
 
     def _stats(self) -> dict[tuple[str, str], dict[str, int]]:

@@ -61,6 +61,9 @@ TABLES = (
     "events",
     "stat_deltas",
     "stats",
+    "error_deltas",
+    "errors",
+    "job_errors",
 )
 
 

@@ -24,7 +24,8 @@ _MOST_READS = 64
 
 class JobFilters(TypedDict, total=False):
     """What narrows `app.jobs(…)`; None means any. The first four take several values: a job matches if it has one. It
-    has all of `tags`, at least one of `any_tags`, and in its meta, at each path, exactly that value."""
+    has all of `tags`, at least one of `any_tags`, and in its meta, at each path, exactly that value. `error` is the
+    fingerprint (`app.errors`) with which its last execution ended; it may be running again."""
 
     status: Status | Collection[Status] | None
     kind: str | Collection[str] | None
@@ -44,6 +45,7 @@ class JobFilters(TypedDict, total=False):
     train: str | None
     id_prefix: str | None
     ids: Collection[str] | None
+    error: str | None
 
 
 def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from headway.app.aio.connectors import AsyncConnectorVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
 from headway.app.aio.delete import AsyncDeleteVerbs
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
+from headway.app.aio.error_groups import AsyncErrorVerbs
 from headway.app.aio.events import AsyncEventVerbs
 from headway.app.aio.groups import AsyncGroupVerbs
 from headway.app.aio.job_lists import AsyncJobListVerbs
@@ -47,5 +48,6 @@ class Verbs(
     AsyncJobListVerbs,
     AsyncStatVerbs,
     AsyncArtifactVerbs,
+    AsyncErrorVerbs,
 ):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""

@@ -23,6 +23,7 @@ _SECTIONS = {
     "Care": {
         "overview": "care",
         "stats": "care",
+        "errors": "care",
         "migrate": "care",
         "doctor": "doctor",
         "audit": "care",

@@ -44,6 +44,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     id_from: str | None = None  # from this id on …
     id_to: str | None = None  # … up to this one, both included
     ids: tuple[str, ...] | None = None  # one of these
+    error: str | None = None  # the fingerprint with which its last execution ended
 
 
 class Cursor(msgspec.Struct, frozen=True):

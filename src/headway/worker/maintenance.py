@@ -221,9 +221,14 @@ class Maintenance:
         return min(FOLD_EVERY_S * self._lease.workers, FOLD_MOST_S)
 
     async def _fold(self) -> None:
-        """Add what happened up to minutes, hours and days; once a minute, one worker also samples what is queued."""
+        """Add what happened up to minutes, hours and days, and errors to their groups; once a minute, one worker also
+        samples what is queued."""
         depths = await self._database.run(self._ops.depths())
-        while await self._database.run(self._ops.fold_stats(limit=FOLD_LIMIT, depths=depths)) >= FOLD_LIMIT:
+        while True:
+            counted = await self._database.run(self._ops.fold_stats(limit=FOLD_LIMIT, depths=depths))
+            grouped = await self._database.run(self._ops.fold_errors(limit=FOLD_LIMIT))
+            if max(counted, grouped) < FOLD_LIMIT:
+                return
             depths = None
             await asyncio.sleep(FOLD_PAUSE_S)
 

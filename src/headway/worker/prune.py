@@ -23,6 +23,8 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
             found[name] = ops.prune(cast(Status, name), older_than_ms=older_than_ms, limit=BATCH)
         elif name == "audit":
             found[name] = ops.prune_audit(older_than_ms=older_than_ms, limit=BATCH)
+        elif name == "errors":
+            found[name] = ops.prune_errors(older_than_ms=older_than_ms, limit=BATCH)
         elif name in STAT_RETENTIONS:
             found[name] = ops.prune_stats(STAT_RETENTIONS[name], older_than_ms=older_than_ms, limit=BATCH)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import product
 from typing import Any
 from uuid import uuid4
@@ -137,6 +138,8 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /audit": (READ, None, (200,)),
     "GET /doctor": (ROOT, None, (200,)),
     "GET /stats": (READ, None, (200,)),
+    "GET /errors": (READ, None, (200,)),
+    "GET /errors/{fingerprint}": (READ, None, (404,)),  # there is none
     "GET /overview": (READ, None, (200,)),
     "GET /admin/overview": (ROOT, None, (200,)),
     "GET /jobs/{id}/audit": (READ, None, (200,)),
@@ -175,7 +178,7 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
     def ask(route: Route, role: Role, *, of: str = "acme", named: str | None = None) -> int:
         """The status of a request by acme's key of this role about something that the tenant `of` has."""
         owner = app.tenant(of)
-        params = {"name": "mail", "key": f"t/{of}", "kind": "order"}
+        params = {"name": "mail", "key": f"t/{of}", "kind": "order", "fingerprint": 16 * "0"}
         if "{key}" in route.path:
             owner.enqueue("report", train=params["key"])
         if route.path.startswith("/jobs/triggers/{id}"):
@@ -249,7 +252,7 @@ def test_nobody_gets_in_without_a_key(client: Any, monkeypatch: pytest.MonkeyPat
     for key in (None, "nonsense", new_key().text, new_key().text[:-1]):
         stranger = client(key)
         for route in ROUTES:
-            assert stranger(route.method, route.path.format(id="x", name="x", key="x", kind="x")).status_code == 401
+            assert stranger(route.method, route.path.format_map(defaultdict(lambda: "x"))).status_code == 401
         assert [stranger.get(path).status_code for path in ("/openapi.json", "/docs")] == [401, 401]
         assert stranger.get("/healthz").status_code == 200
         assert stranger.get("/readyz").status_code == 200

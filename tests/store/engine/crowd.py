@@ -80,6 +80,8 @@ POSTGRES_ROWS = [
      where j.id = ('0190' || {_ID.format(n="s.n")})::uuid""",
     """insert into headway.job_tags (tag, job_id, tenant_id)
     select t.tag, j.id, j.tenant_id from headway.jobs j cross join lateral unnest(j.tags) t (tag)""",
+    """insert into headway.job_errors (job_id, tenant_id, fence, fingerprint)
+    select j.id, j.tenant_id, 1, '0123456789abcdef' from headway.jobs j where j.status in ('dead', 'failed')""",
     "select setval('headway.position', 4000000000)",
 ]
 
@@ -131,5 +133,7 @@ SQLITE_ROWS = [
       from (select n % 1000 as n, {_LITE_ID} as id from (select n * 25 as n from s)) as s where jobs.id = s.id""",
     """insert into job_tags (tag, job_id, tenant_id)
     select tags.value, jobs.id, tenant_id from jobs join json_each(jobs.tags) as tags where jobs.tags is not null""",
+    """insert into job_errors (job_id, tenant_id, fence, fingerprint)
+    select id, tenant_id, 1, '0123456789abcdef' from jobs where status in ('dead', 'failed')""",
     "update counters set value = 4000000000 where name = 'position'",
 ]

@@ -40,6 +40,7 @@ def postgres(
         conn.execute("vacuum analyze headway.jobs")
         conn.execute("vacuum analyze headway.attempts")
         conn.execute("vacuum analyze headway.job_tags")
+        conn.execute("vacuum analyze headway.job_errors")
         conn.execute("checkpoint")
         conn.autocommit = False
         for kind in ("uuid", "json", "jsonb"):
@@ -81,16 +82,19 @@ class Cost:
 _TOUCHED = """
 select coalesce(sum(seq_tup_read), 0), coalesce(sum(idx_tup_fetch), 0)
   from pg_stat_xact_user_tables
- where schemaname = 'headway' and relname in ('jobs', 'job_tags', 'attempts')
+ where schemaname = 'headway' and relname in ('jobs', 'job_tags', 'job_errors', 'attempts')
 """
 
 
-def measure(conn: psycopg.Connection[Any], op: Any) -> Cost:
-    """Run an op of one statement in the open transaction: what it read, by its own account and the server's."""
+def measure(conn: psycopg.Connection[Any], op: Any, *, skip: int = 0) -> Cost:
+    """Run an op's statement in the open transaction: what it read, by its own account and the server's. `skip` is how
+    many statements come before it."""
+    cursor = psycopg.RawCursor(conn)
     steps = op.steps()
     statement = next(steps)
+    for _ in range(skip):
+        statement = steps.send(cursor.execute(statement.sql, statement.params).fetchall())
     steps.close()
-    cursor = psycopg.RawCursor(conn)
     before = cursor.execute(_TOUCHED).fetchone()
     cursor.execute("explain (analyze, buffers, timing off, format json) " + statement.sql, statement.params)
     ((text,),) = cursor.fetchall()
@@ -150,7 +154,8 @@ def test_a_page_of_a_list_touches_about_a_page_on_postgres(crowded, pg_ops, wher
 @pytest.mark.parametrize("name", INDEXED)
 def test_a_page_by_tags_or_in_another_order_touches_about_a_page_on_postgres(crowded, pg_ops, name):
     where, order, after = INDEXED[name]
-    cost = measure(crowded, pg_ops.find(Filter(**where), limit=50, order=order, after=after))
+    op = pg_ops.find(Filter(**where), limit=50, order=order, after=after)
+    cost = measure(crowded, op, skip=1 if "error" in where else 0)
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.fetched <= 500, f"{cost}\n{cost.plan}"
     assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"

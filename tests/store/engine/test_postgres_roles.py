@@ -17,6 +17,7 @@ from headway.errors import NotAllowed, NotFound
 from headway.store import migrate
 from headway.store.postgres.store import PostgresStore
 from tests.docs.docs_pages import ROOT, section
+from tests.store.db import new_worker
 from tests.tenant_ids import tenant_id
 
 ACME, GLOBEX = tenant_id("acme"), tenant_id("globex")
@@ -404,6 +405,34 @@ def test_a_login_reads_the_numbers_of_its_own_tenant(roles: Roles) -> None:
             assert [(stat.tenant_id, stat.enqueued) for stat in found] == [(ACME, 1)]
         with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
             assert _count(conn, "stats") == _count(conn, "stat_deltas") == 0
+            assert _count(conn, "errors") == _count(conn, "error_deltas") == _count(conn, "job_errors") == 0
         worker = PostgresStore(roles.url_of("worker"))
         worker.run(worker.ops.fold_stats(limit=100, depths=worker.run(worker.ops.depths())))
         worker.close()
+
+
+def test_a_login_reads_the_errors_of_its_own_tenant(roles: Roles) -> None:
+    worker = PostgresStore(roles.url_of("worker"))
+    me = new_worker()
+    worker.run(worker.ops.register(me))
+    with psycopg.connect(roles.url_of("worker"), autocommit=True) as conn:
+        for claim in worker.run(worker.ops.claim(me.id, "default", 10)):
+            conn.execute(
+                "select headway.fail(%s, %s, %s, 'no user 7', p_retryable => false)", (me.id, claim.id, claim.fence)
+            )
+    for folded in range(2):
+        with closing(Headway(roles.url_of("acme"), tenant="acme")) as app:
+            (group,) = app.errors()
+            assert (group.tenant_id, group.count, group.message) == (ACME, 1, "no user 7")
+            assert [job.tenant_id for job in app.jobs(error=group.fingerprint)] == [ACME]
+        with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+            listed = conn.execute(
+                "select tenant_id::text from headway.list(error => %s)", (group.fingerprint,)
+            ).fetchall()
+            assert listed == [(ACME,)] * folded  # SQL sees what is added up
+            assert _count(conn, "errors") == _count(conn, "job_errors") == folded
+            for denied in ("take_error_deltas(10)", "prune_errors(0, 10)"):
+                with pytest.raises(psycopg.Error, match="permission denied"):
+                    conn.execute(f"select headway.{denied}")
+        worker.run(worker.ops.fold_errors(limit=100))
+    worker.close()

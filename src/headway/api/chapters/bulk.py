@@ -50,6 +50,7 @@ class JobFilterIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     dedupe_key: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    error: str | None = None  # the fingerprint with which its last execution ended
 
 
 class ActionIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -26,7 +26,8 @@ _ID_BEGINNING = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{0,35}\Z")
 
 
 class JobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """`q` is the beginning of an id, or an exact unique key; a job has all of `tag`."""
+    """`q` is the beginning of an id, or an exact unique key; a job has all of `tag`; `error` is the
+    fingerprint with which its last execution ended."""
 
     status: tuple[str, ...] = ()
     kind: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class JobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     dedupe_key: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    error: str | None = None
     q: str | None = None
     order: Order = "newest"
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
@@ -106,6 +108,7 @@ def job_filters(query: Any, call: Call[Any, Any]) -> dict[str, Any]:
         "unique_key": query.unique_key or query.dedupe_key,
         "created_after": query.created_after,
         "created_before": query.created_before,
+        "error": query.error,
     }
 
 

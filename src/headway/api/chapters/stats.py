@@ -69,8 +69,8 @@ async def list_stats(call: Call[None, StatQuery]) -> Listed:
         since=query.since,
         until=query.until,
         by=query.by,
-        queue=_seen(query.queue, call.key.queues),
-        kind=_seen(query.kind, call.key.kinds),
+        queue=seen_names(query.queue, call.key.queues),
+        kind=seen_names(query.kind, call.key.kinds),
     )
     return Listed([_view(each) for each in found])
 
@@ -81,7 +81,9 @@ async def overview(call: Call[None, None]) -> Overview:
     found = await call.verbs.aoverview()
     if not (call.key.queues or call.key.kinds):
         return found
-    stats = await call.verbs.astats(since="1h", queue=_seen((), call.key.queues), kind=_seen((), call.key.kinds))
+    stats = await call.verbs.astats(
+        since="1h", queue=seen_names((), call.key.queues), kind=seen_names((), call.key.kinds)
+    )
     return Overview(
         at=found.at,
         problems=[each for each in found.problems if _touches(call, each)],
@@ -103,7 +105,7 @@ async def admin_overview(call: Call[None, None]) -> AdminOverview:
     return AdminOverview(found.at, found.problems, found.pulse, await call.app.aoverview_of_tenants())
 
 
-def _seen(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...] | None:
+def seen_names(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...] | None:
     """The names to look at: those that were asked for, as far as the key may see them. None: all."""
     if not allowed:
         return asked or None

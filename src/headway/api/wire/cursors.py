@@ -28,17 +28,17 @@ def read_cursor(of: str, cursor: str | None) -> str | None:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         found = msgspec.json.decode(text, type=_Cursor)
     except (msgspec.MsgspecError, binascii.Error, ValueError):
-        raise _not_a_cursor("it was not made here") from None
+        raise not_a_cursor("it was not made here") from None
     if "\0" in found.after:
-        raise _not_a_cursor("it was not made here")
+        raise not_a_cursor("it was not made here")
     if found.of != of:
-        raise _not_a_cursor(f"it belongs to the list of {found.of[:40]!r}")
+        raise not_a_cursor(f"it belongs to the list of {found.of[:40]!r}")
     return found.after
 
 
 def refuse_cursor() -> Refused:
     """For one that has the right form, and names what the list does not have."""
-    return _not_a_cursor("it was not made here")
+    return not_a_cursor("it was not made here")
 
 
 def is_cursor_of(of: str, cursor: str) -> bool:
@@ -48,7 +48,7 @@ def is_cursor_of(of: str, cursor: str) -> bool:
         return False
 
 
-def _not_a_cursor(why: str) -> Refused:
+def not_a_cursor(why: str) -> Refused:
     return Refused(
         422, f"the cursor is not valid: {why}", faults=[Fault("not valid", "cursor")], fix="begin without a cursor"
     )

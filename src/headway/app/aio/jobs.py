@@ -42,11 +42,12 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before tags any_tags meta train id_prefix ids. Status, kind, queue and source also take several values:
-        `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in `meta={"customer.id": 7}`
-        exactly that at that path. Orders: newest, oldest, priority (then oldest first), and run, in which one queue
-        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips
-        that many, by reading them.
+        created_before tags any_tags meta train id_prefix ids error. Status, kind, queue and source also take several
+        values: `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in
+        `meta={"customer.id": 7}` exactly that at that path; its last execution ended with `error`, a fingerprint of
+        `app.errors`. Orders: newest, oldest, priority (then oldest first), and run, in which one queue runs its queued
+        jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips that many, by
+        reading them.
         """
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
         last = _last(before, after, order)

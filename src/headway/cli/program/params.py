@@ -249,6 +249,7 @@ FILTERS = (
     "tags",
     "any_tags",
     "meta",
+    "error",
 )
 
 
@@ -269,6 +270,9 @@ def filter_options(fn: F) -> F:
         click.option("--created-before", type=Moment(past=True), help="Only jobs created before a time, or 2h ago."),
         _several("--tag", "tags", metavar="TAG", help="Only jobs that have this tag; repeatable: and this one."),
         _several("--any-tag", "any_tags", metavar="TAG", help="Only jobs that have this tag; repeatable: or this one."),
+        click.option(
+            "--error", metavar="FINGERPRINT", help="Only jobs whose last execution ended so (headway errors)."
+        ),
         click.option(
             "--meta",
             type=Pair(),

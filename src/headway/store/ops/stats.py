@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from headway.model.error_groups import ErrorFilter, ErrorGroup
 from headway.model.stats import Depth, Span, StatRow
 from headway.model.vitals import Vitals
 from headway.store.ops.recipe import Op
@@ -44,4 +45,24 @@ class Stats(Protocol):
 
     def prune_stats(self, span: Span, *, older_than_ms: int, limit: int) -> Op[int]:
         """Delete up to `limit` rows of that span that began longer ago; gives how many."""
+        ...
+
+    def fold_errors(self, *, limit: int) -> Op[int]:
+        """Add up to `limit` executions that ended badly to the groups of their fingerprints, and note which was the
+        last of each job, in one transaction. Gives how many: call it while there are as many as the limit. None if
+        somebody else is at it."""
+        ...
+
+    def errors(self, where: ErrorFilter) -> Op[list[ErrorGroup]]:
+        """What is stored of the groups that match, one for each tenant, fingerprint and queue, and those not added to
+        them yet: of the stored ones no more than the 10,000 seen last. With samples if a fingerprint is given. Reads no
+        jobs and no attempts."""
+        ...
+
+    def error_of(self, job_id: str, *, tenant_id: str | None) -> Op[str | None]:
+        """The fingerprint of a job's last bad end; None if it had none."""
+        ...
+
+    def prune_errors(self, *, older_than_ms: int, limit: int) -> Op[int]:
+        """Delete up to `limit` groups that were seen last longer ago; gives how many."""
         ...

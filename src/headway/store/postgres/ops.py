@@ -43,6 +43,7 @@ from headway.store.postgres.order.limits import LimitVerbs
 from headway.store.postgres.order.reservations import ReservationVerbs
 from headway.store.postgres.order.sweep import SweepVerbs
 from headway.store.postgres.order.trains import TrainVerbs
+from headway.store.postgres.stats.errors import ErrorVerbs
 from headway.store.postgres.stats.fold import FoldVerbs
 from headway.store.postgres.stats.reads import StatVerbs
 from headway.store.postgres.stats.vitals import VitalVerbs
@@ -106,6 +107,7 @@ class PostgresOps(
     SessionVerbs,
     FoldVerbs,
     StatVerbs,
+    ErrorVerbs,
     VitalVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""

@@ -41,6 +41,7 @@ from headway.store.sqlite.order.limits import LimitVerbs
 from headway.store.sqlite.order.reservations import ReservationVerbs
 from headway.store.sqlite.order.sweep import SweepVerbs
 from headway.store.sqlite.order.trains import TrainVerbs
+from headway.store.sqlite.stats.errors import ErrorVerbs
 from headway.store.sqlite.stats.fold import FoldVerbs
 from headway.store.sqlite.stats.reads import StatVerbs
 from headway.store.sqlite.stats.vitals import VitalVerbs
@@ -102,6 +103,7 @@ class SqliteOps(
     SessionVerbs,
     FoldVerbs,
     StatVerbs,
+    ErrorVerbs,
     VitalVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

@@ -172,7 +172,8 @@ class PostgresSide:
             assert isinstance(request, Statement)
             return self._run(request.sql, [literal(param) for param in request.params])
 
-        for op in (self.store.ops.process_arrivals(limit=500), self.store.ops.fold_stats(limit=10_000)):
+        ops = self.store.ops
+        for op in (ops.process_arrivals(limit=500), ops.fold_stats(limit=10_000), ops.fold_errors(limit=10_000)):
             drive(op.steps(), execute)
         return int(self._run(REST)[0][0])
 

@@ -155,7 +155,8 @@ class SqliteSide:
         return int(count)
 
     def process_rest(self) -> int:
-        for op in (self.store.ops.process_arrivals(limit=500), self.store.ops.fold_stats(limit=10_000)):
+        ops = self.store.ops
+        for op in (ops.process_arrivals(limit=500), ops.fold_stats(limit=10_000), ops.fold_errors(limit=10_000)):
             drive(op.steps(), self._conn.run)
         ((left,),) = self._run(REST)
         return int(left)

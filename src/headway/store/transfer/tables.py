@@ -71,6 +71,7 @@ TABLES = (
     Table("job_lists"),
     Table("jobs", "{own}"),
     Table("job_tags", _OF_A_JOB.replace("{column}", "job_id")),
+    Table("job_errors", _OF_A_JOB.replace("{column}", "job_id")),
     Table("attempts", _OF_A_JOB.replace("{column}", "job_id")),
     Table("artifacts", _OF_A_JOB.replace("{column}", "job_id")),
     Table("artifact_trash"),
@@ -83,11 +84,13 @@ TABLES = (
     Table("fires"),
     Table("audit", "false"),
     Table("stats", "false"),
+    Table("errors"),
 )
 
 NOT_MOVED = {
     "arrivals": "processed at the source until none is left",
     "counters": "set at the switch, with PostgreSQL's sequences",
+    "error_deltas": "added up at the source until none is left",
     "gates": "rows to lock, the same everywhere",
     "install": "identifies one database",
     "schema_version": "belongs to one database",
@@ -113,7 +116,9 @@ ONLY_HERE: dict[Dialect, dict[tuple[str, str], str]] = {
     },
 }
 
-REST = "select (select count(*) from arrivals) + (select count(*) from stat_deltas)"
+REST = """
+select (select count(*) from arrivals) + (select count(*) from stat_deltas) + (select count(*) from error_deltas)
+"""
 """How much of what is not moved has to be done at the source first."""
 
 SEALED = (*(table.name for table in TABLES), "workers")

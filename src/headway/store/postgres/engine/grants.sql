@@ -27,6 +27,9 @@ begin
       headway.fold_stats,
       headway.depths,
       headway.prune_stats,
+      headway.take_error_deltas,
+      headway.add_errors,
+      headway.prune_errors,
       headway.claim,
       headway.claim_once,
       headway.take,
@@ -113,7 +116,10 @@ begin
       headway.fires,
       headway.events,
       headway.stat_deltas,
-      headway.stats
+      headway.stats,
+      headway.error_deltas,
+      headway.errors,
+      headway.job_errors
       to %I', v_app);
   execute format('grant select (id) on headway.install to %I', v_app);
   execute format(

@@ -182,10 +182,11 @@ begin
   v_more := cardinality(v_ids) = p_limit;
   -- or a fold that has read the tenant's deltas would store its numbers afterwards
   perform pg_advisory_xact_lock(headway.lock_key('stats'));
+  perform pg_advisory_xact_lock(headway.lock_key('errors'));
   -- what is left without its job, and what no job has
   foreach v_table in array array['attempts', 'signals', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
                                  'connector_configs', 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit',
-                                 'stat_deltas', 'stats'] loop
+                                 'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors'] loop
     exit when v_more;
     execute format(
       'delete from headway.%1$I o where o.ctid = any (array(select c.ctid from headway.%1$I c where c.tenant_id = $1 limit $2))',

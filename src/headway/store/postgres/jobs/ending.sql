@@ -195,6 +195,14 @@ begin
       from locked l
      where not exists (select from locked k where k.may_enter)
      group by l.tenant_id, l.queue, l.kind
+  ), erred as (
+    insert into headway.error_deltas (at, tenant_id, job_id, fence, dead, status, queue, kind, error)
+    select v_now, l.tenant_id, l.id, l.fence, l.next = 'dead', l.status, l.queue, l.kind, headway.error_excerpt(l.error)
+      from locked l
+     -- checked once: nothing is done for a batch in which none ended badly
+     where p_statuses && '{failed,timeout,lost}'
+       and l.status in ('failed', 'timeout', 'lost')
+       and not exists (select from locked k where k.may_enter)
   )
   select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.retried),
          array_agg(l.goes), bool_or(l.may_enter), bool_or(l.followed and l.goes_on is not true),

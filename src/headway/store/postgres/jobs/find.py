@@ -13,6 +13,7 @@ from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.paging import in_pieces
 from headway.store.postgres.engine.decode import job
 from headway.store.postgres.jobs.reads import JOB
+from headway.store.postgres.stats.errors import not_added
 
 # a line whose parameter is null is removed by the planner: reads are planned with their values
 _FILTER = """
@@ -34,14 +35,20 @@ _FILTER = """
    and ($17::uuid is null or j.id >= $17)
    and ($18::uuid is null or j.id <= $18)
    and ($19::uuid[] is null or j.id = any ($19))
+   and ($20::text is null
+        or exists (
+             select
+               from headway.job_errors x
+              where x.job_id = j.id and x.fingerprint = $20 and x.fence = j.fence - (j.status = 'running')::integer)
+        or j.id::text || '/' || j.fence - (j.status = 'running')::integer = any ($21::text[]))
 """
 _OF_STATUS = "   and ($2::text is null or j.status = $2)"
-_LIMIT = " limit $20::integer"
-# what follows the cursor; $21 is its id, $22 its priority, $23 its position
+_LIMIT = " limit $22::integer"
+# what follows the cursor; $23 is its id, $24 its priority, $25 its position
 _AFTER: dict[Order, str] = {
-    "newest": "   and ($21::uuid is null or j.id < $21)",
-    "oldest": "   and ($21::uuid is null or j.id > $21)",
-    "priority": "   and ($21::uuid is null or (j.priority, j.id) > ($22::smallint, $21))",
+    "newest": "   and ($23::uuid is null or j.id < $23)",
+    "oldest": "   and ($23::uuid is null or j.id > $23)",
+    "priority": "   and ($23::uuid is null or (j.priority, j.id) > ($24::smallint, $23))",
 }
 _SORTED: dict[Order, str] = {
     "newest": " order by j.id desc",
@@ -54,12 +61,12 @@ _FINISHED: dict[Order, str] = {
     "newest": """
    and j.finished_at is not null
    and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)
-   and (j.status, j.id) < ($2, coalesce($21::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+   and (j.status, j.id) < ($2, coalesce($23::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
  order by j.status desc, j.id desc
 """,
     "oldest": """
    and j.finished_at is not null
-   and (j.status, j.id) > ($2::text, coalesce($21::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
+   and (j.status, j.id) > ($2::text, coalesce($23::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
    and (j.status, j.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
  order by j.status, j.id
 """,
@@ -79,6 +86,13 @@ _JOBS_WITH_TAGS = f"""
 headway.jobs j
   join (select distinct g.job_id from headway.job_tags g where g.tag = any ({_WANTED})) t on t.job_id = j.id
 """  # noqa: S608 - texts of this file
+
+_JOBS_WITH_ERROR = """
+headway.jobs j
+  join (select g.job_id from headway.job_errors g where g.fingerprint = $20
+        union
+        select split_part(n.execution, '/', 1)::uuid from unnest($21::text[]) as n (execution)) t on t.job_id = j.id
+"""
 
 
 def _every(order: Order) -> str:
@@ -119,10 +133,45 @@ with page as materialized (
         -- a limit of its own: the planner may not turn to the jobs first
         cross join lateral (select from headway.jobs j {_FILTER} {_OF_STATUS} and j.id = g.job_id limit 1) j
        where g.tag = w.tag
-         and ($21::uuid is null or g.job_id {ahead} $21)
+         and ($23::uuid is null or g.job_id {ahead} $23)
          and ($1::uuid is null or g.tenant_id = $1)
        order by g.job_id {way}
        {_LIMIT}
+    ) t
+   order by t.id {way}
+   {_LIMIT}
+)
+{JOB}
+  join page p on p.id = j.id
+ {_SORTED[order]}
+"""  # noqa: S608 - texts of this file
+
+
+def _erred(order: Order) -> str:
+    """From the jobs that had this error last, in order of their ids, and from those that are not noted yet."""
+    if order == "priority":
+        return _gathered(order, _JOBS_WITH_ERROR)
+    ahead, way = ("<", "desc") if order == "newest" else (">", "")
+    return f"""
+with page as materialized (
+  select t.id
+    from (
+      (select g.job_id as id
+         from headway.job_errors g
+         -- a limit of its own: the planner may not turn to the jobs first
+         cross join lateral (select from headway.jobs j {_FILTER} {_OF_STATUS} and j.id = g.job_id limit 1) j
+        where g.fingerprint = $20
+          and ($23::uuid is null or g.job_id {ahead} $23)
+        order by g.job_id {way}
+        {_LIMIT})
+      union
+      select j.id
+        from unnest($21::text[]) as n (execution)
+        cross join lateral (
+          select j.id
+            from headway.jobs j
+            {_FILTER} {_OF_STATUS} {_AFTER[order]} and j.id = split_part(n.execution, '/', 1)::uuid
+           limit 1) j
     ) t
    order by t.id {way}
    {_LIMIT}
@@ -140,7 +189,7 @@ def _line(aside: str) -> str:
     {_FILTER}
      and j.status = 'queued'
      and j.limited_by is {aside}
-     and (j.priority, j.position, j.id) > ($22::smallint, $23::bigint, $21::uuid)
+     and (j.priority, j.position, j.id) > ($24::smallint, $25::bigint, $23::uuid)
    order by j.queue, j.priority, j.position, j.id
    {_LIMIT})
 """  # noqa: S608 - texts of this file
@@ -161,6 +210,7 @@ _SQL: dict[tuple[str, Order], str] = {
     **{("gathered", order): _gathered(order) for order in _AFTER},
     **{("spawned", order): _gathered(order, "kin k join headway.jobs j on j.id = k.id", _KIN) for order in _AFTER},
     **{("tagged", order): _tagged(order) for order in _AFTER},
+    **{("erred", order): _erred(order) for order in _AFTER},
     ("line", "run"): _RUN,
 }
 _LEAST = Cursor("00000000-0000-0000-0000-000000000000", -32_768, -(2**63))
@@ -178,6 +228,7 @@ class FindVerbs:
     ) -> Op[list[Job]]:
         sql = _SQL[_scan(where, order), order]
         params = _params(where)
+        fresh: list[str] | None = None  # executions that are not noted as its yet
 
         def page(count: int, last: Cursor | None) -> Steps[Rows]:
             match order:
@@ -188,9 +239,15 @@ class FindVerbs:
                     keys = [None, None] if last is None else [last.id, last.priority]
                 case _:
                     keys = [None if last is None else last.id]
-            return (yield Statement(sql, [*params, count, *keys]))
+            return (yield Statement(sql, [*params, fresh, count, *keys]))
 
-        return Op(lambda: in_pieces(limit, after, page, partial(job, raw=raw)), writes=False)
+        def steps() -> Steps[list[Job]]:
+            nonlocal fresh
+            if where.error is not None:
+                fresh = yield from not_added(where.tenant_id, where.error)
+            return (yield from in_pieces(limit, after, page, partial(job, raw=raw)))
+
+        return Op(steps, writes=False)
 
 
 def _scan(where: Filter, order: Order) -> str:
@@ -200,6 +257,8 @@ def _scan(where: Filter, order: Order) -> str:
         return "spawned"
     if (where.tags or where.any_tags) and where.group_id is None and where.retry_of is None:
         return "tagged"
+    if where.error is not None and where.group_id is None and where.retry_of is None:
+        return "erred"
     if order == "priority":
         return "gathered"
     match where.status:
@@ -231,6 +290,7 @@ def _params(where: Filter) -> list[Any]:
         where.id_from,
         where.id_to,
         several(where.ids),
+        where.error,
     ]
 
 

@@ -17,7 +17,8 @@ create function headway.list(
   created_after timestamptz default null,
   created_before timestamptz default null,
   before uuid default null,
-  "limit" integer default 50
+  "limit" integer default 50,
+  error text default null
 ) returns setof headway.jobs
 language sql stable
 as $$
@@ -31,6 +32,13 @@ as $$
      and (list.train is null or j.train = list.train)
      and (list.tag is null
           or exists (select from headway.job_tags t where t.tag = list.tag and t.job_id = j.id))
+     and (list.error is null
+          or exists (
+               select
+                 from headway.job_errors e
+                where e.fingerprint = list.error
+                  and e.job_id = j.id
+                  and e.fence = j.fence - (j.status = 'running')::integer))
      and (list.correlation_id is null or j.correlation_id = list.correlation_id)
      and (list.unique_key is null or j.unique_key = list.unique_key)
      and (list.created_after is null or j.created_at >= list.created_after)

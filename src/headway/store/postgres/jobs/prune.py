@@ -42,6 +42,11 @@ select count(*)
  where s.span = $2
    and s.at < headway.now() - $1::bigint * interval '1 millisecond'
 """
+_OLD_ERRORS = """
+select count(*)
+  from headway.errors e
+ where e.last_seen_at < headway.now() - $1::bigint * interval '1 millisecond'
+"""
 
 
 class PruneVerbs:
@@ -72,6 +77,8 @@ def _older(retention: str, older_than_ms: int) -> Statement:
             return Statement(_OLD_FIRES, [older_than_ms])
         case "audit":
             return Statement(_OLD_AUDIT, [older_than_ms])
+        case "errors":
+            return Statement(_OLD_ERRORS, [older_than_ms])
         case "stats_minutes" | "stats_hours" | "stats_days":
             return Statement(_OLD_STATS, [older_than_ms, STAT_RETENTIONS[retention]])
         case status:

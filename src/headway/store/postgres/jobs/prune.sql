@@ -121,6 +121,10 @@ begin
      using (select o.id, unnest(o.tags) as tag from old o where o.tags is not null) g
      where t.tag = g.tag
        and t.job_id = g.id
+  ), unerred as (
+    delete from headway.job_errors e
+     using old o
+     where e.job_id = o.id
   ), gone as (
     delete from headway.jobs j
      using old o

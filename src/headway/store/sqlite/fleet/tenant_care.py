@@ -33,6 +33,9 @@ _OTHER_TABLES = (
     "audit",
     "stat_deltas",
     "stats",
+    "error_deltas",
+    "errors",
+    "job_errors",
 )
 
 

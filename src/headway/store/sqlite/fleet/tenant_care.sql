@@ -223,6 +223,21 @@ where (tenant_id, span, at, queue, kind) in (
 )
 returning 1;
 
+-- name: delete_error_deltas
+delete from error_deltas
+where seq in (select seq from error_deltas where tenant_id = ?1 limit ?2)
+returning 1;
+
+-- name: delete_errors
+delete from errors
+where rowid in (select rowid from errors where tenant_id = ?1 limit ?2)
+returning 1;
+
+-- name: delete_job_errors
+delete from job_errors
+where job_id in (select job_id from job_errors where tenant_id = ?1 limit ?2)
+returning 1;
+
 -- name: delete_audit
 delete from audit
 where rowid in (select rowid from audit where tenant_id = ?1 limit ?2)

@@ -24,6 +24,7 @@ from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
 from headway.store.sqlite.order.ties import Ends, ties
 from headway.store.sqlite.stats.deltas import count_canceled, count_copies, count_endings
+from headway.store.sqlite.stats.errors import note_errors
 
 _SQL = statements("jobs/ending")
 _BY_ITS_TRAIN = 2
@@ -156,7 +157,10 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
         yield from _hand_over(heirs)
         yield index_tags(list(heirs.values()))
     if endings:
-        yield count_endings(endings, now)
+        counts, bad = count_endings(endings, now)
+        yield counts
+        if bad:
+            yield note_errors(bad, now)
     if not (locomotives or followed or (endings and endings[0].job.announced)):
         return None
     departures = [each for end in followed if end.to != "running" for each in _departures(end, tied[end.job.rowid])]

@@ -15,19 +15,21 @@ from headway.store.paging import in_pieces
 from headway.store.sqlite.engine.decode import to_job
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.stats.errors import not_added
 
 _SQL = statements("jobs/find")
 _JOBS = statements("jobs/reads")["jobs"]
 # what follows the cursor, and the order of a page
 _ENDS: dict[Order, str] = {
-    "newest": " and {id} < ?22 order by {id} desc limit ?21",
-    "oldest": " and {id} > ?22 order by {id} limit ?21",
-    "priority": " and (jobs.priority, jobs.id) > (?23, ?22) order by jobs.priority, jobs.id limit ?21",
-    "run": " and (jobs.priority, jobs.position, jobs.id) > (?23, ?24, ?22)"
-    " order by jobs.priority, jobs.position, jobs.id limit ?21",
+    "newest": " and {id} < ?24 order by {id} desc limit ?23",
+    "oldest": " and {id} > ?24 order by {id} limit ?23",
+    "priority": " and (jobs.priority, jobs.id) > (?25, ?24) order by jobs.priority, jobs.id limit ?23",
+    "run": " and (jobs.priority, jobs.position, jobs.id) > (?25, ?26, ?24)"
+    " order by jobs.priority, jobs.position, jobs.id limit ?23",
 }
+_IDS = {"tagged": "tagged.job_id", "tagged_of_tenant": "tagged.job_id", "erred": "erred.job_id"}
 _PAGES = {
-    (scan, order): text + end.format(id="tagged.job_id" if scan.startswith("tagged") else "jobs.id")
+    (scan, order): text + end.format(id=_IDS.get(scan, "jobs.id"))
     for scan, text in _SQL.items()
     for order, end in _ENDS.items()
 }
@@ -45,19 +47,27 @@ class FindVerbs(Verbs):
         after: Cursor | None = None,
         raw: bool = False,
     ) -> Op[list[Job]]:
+        fresh: str | None = None  # executions that are not noted as its yet
+
         def page(count: int, last: Cursor | None) -> Steps[Rows]:
             last = last or (_AFTER_EVERY_ID if order == "newest" else _BEFORE_ALL)
             keys = {"priority": (last.priority,), "run": (last.priority, last.position)}.get(order, ())
             found: dict[str, Row] = {}
             for scan, tag in _scans(where, order):
-                params = (*_params(where), tag, count, last.id, *keys)
+                params = (*_params(where), fresh, tag, count, last.id, *keys)
                 found |= {row[0]: row for row in (yield Statement(_PAGES[scan, order], params))}
             ids = sorted(found, key=lambda job_id: _key(found[job_id], order), reverse=order == "newest")[:count]
             rows = yield Statement(_JOBS, (json_list(ids), where.tenant_id))
             by_id = {row[0]: row for row in rows}
             return [by_id[job_id] for job_id in ids if job_id in by_id]
 
-        return SqliteOp(lambda: in_pieces(limit, after, page, partial(to_job, raw=raw)), writes=False)
+        def steps() -> Steps[list[Job]]:
+            nonlocal fresh
+            if where.error is not None:
+                fresh = json_list((yield from not_added(where.tenant_id, where.error)))
+            return (yield from in_pieces(limit, after, page, partial(to_job, raw=raw)))
+
+        return SqliteOp(steps, writes=False)
 
 
 def _scans(where: Filter, order: Order) -> list[tuple[str, str | None]]:
@@ -78,6 +88,8 @@ def _scans(where: Filter, order: Order) -> list[tuple[str, str | None]]:
     if where.tags or where.any_tags:
         scan = "tagged_of_tenant" if of_tenant else "tagged"
         return [(scan, tag) for tag in (where.tags[:1] if where.tags else where.any_tags or ())]
+    if where.error is not None:
+        return [("erred", None), ("erred_lately", None)]
     if where.status == "running":
         return [("running", None)]
     if where.status is not None and where.status != "queued":
@@ -116,6 +128,7 @@ def _params(where: Filter) -> tuple[Any, ...]:
         where.id_from,
         where.id_to,
         _listed(several(where.ids)),
+        where.error,
     )
 
 

@@ -36,6 +36,17 @@ and (?16 is null or jobs.train = ?16)
 and (?17 is null or jobs.id >= ?17)
 and (?18 is null or jobs.id <= ?18)
 and (?19 is null or jobs.id in (select value from json_each(?19)))
+and (
+  ?20 is null
+  or exists (
+    select 1
+    from job_errors
+    where job_id = jobs.id
+      and fingerprint = ?20
+      and fence = jobs.fence - (jobs.status = 'running')
+  )
+  or jobs.id || '/' || (jobs.fence - (jobs.status = 'running')) in (select value from json_each(?21))
+)
 
 -- name: named
 select jobs.id, jobs.priority, jobs.position
@@ -98,7 +109,7 @@ where jobs.parent_id = ?10
 select jobs.id, jobs.priority, jobs.position
 from job_tags as tagged
 cross join jobs
-where tagged.tag = ?20
+where tagged.tag = ?22
   and jobs.id = tagged.job_id
   and {matches};
 
@@ -108,8 +119,24 @@ from job_tags as tagged indexed by job_tags_tenant
 cross join jobs
 where tagged.tenant_id = ?1
   and tagged.tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
-  and tagged.tag = ?20
+  and tagged.tag = ?22
   and jobs.id = tagged.job_id
+  and {matches};
+
+-- name: erred
+select jobs.id, jobs.priority, jobs.position
+from job_errors as erred indexed by job_errors_fingerprint
+cross join jobs
+where erred.fingerprint = ?20
+  and jobs.id = erred.job_id
+  and {matches};
+
+-- name: erred_lately
+-- executions that are not noted as this error's yet
+select jobs.id, jobs.priority, jobs.position
+from json_each(?21) as wanted
+cross join jobs
+where jobs.id = substr(wanted.value, 1, 36)
   and {matches};
 
 -- name: line

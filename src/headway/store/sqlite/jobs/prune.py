@@ -63,6 +63,8 @@ class PruneVerbs(Verbs):
                         rows = yield Statement(_SQL["prunable_fires"], (before,))
                     case "audit":
                         rows = yield Statement(_SQL["prunable_audit"], (before,))
+                    case "errors":
+                        rows = yield Statement(_SQL["prunable_errors"], (before,))
                     case "stats_minutes" | "stats_hours" | "stats_days":
                         rows = yield Statement(_SQL["prunable_stats"], (STAT_RETENTIONS[name], before))
                     case _:
@@ -102,14 +104,15 @@ def _count_prunable(status: str, default_ms: int, now: int) -> Steps[int]:
 
 
 def delete_belongings(rows: Rows, now: int) -> Steps[None]:
-    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, artifacts, tags, and the edges
-    and groups that no other job needs."""
+    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, artifacts, tags, their error,
+    and the edges and groups that no other job needs."""
     if not rows:
         return
     yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, *_ in rows])
     if tagged := [(tags, job_id) for job_id, _, tags in rows if tags is not None]:
         yield Batch(_SQL["prune_tags"], tagged)
     ids = [job_id for job_id, *_ in rows]
+    yield Statement(_SQL["prune_job_errors"], (json_list(ids),))
     groups = {group_id for _, group_id, _ in rows if group_id is not None}
     ((edges, signals, artifacts),) = yield Statement(_SQL["any_ties"])
     if signals:

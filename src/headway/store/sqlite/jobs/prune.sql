@@ -79,6 +79,10 @@ delete from job_tags
 where tag in (select value from json_each(?1))
   and job_id = ?2;
 
+-- name: prune_job_errors
+delete from job_errors
+where job_id in (select value from json_each(?1));
+
 -- name: prune_audit
 -- entries are in order of time: only the first ones can be old enough
 delete from audit
@@ -174,3 +178,8 @@ select count(*)
 from stats indexed by stats_at
 where span = ?1
   and at < ?2;
+
+-- name: prunable_errors
+select count(*)
+from errors indexed by errors_seen
+where last_seen_at < ?1;

@@ -18,19 +18,22 @@ _SQL = statements("stats/deltas")
 _UNHAPPY = ("failed", "timeout", "lost")
 
 
-def count_endings(endings: Sequence[Ending], now: int) -> Batch:
-    """Counts executions that ended, and the jobs that retry them."""
+def count_endings(endings: Sequence[Ending], now: int) -> tuple[Batch, list[Ending]]:
+    """Counts executions that ended, and the jobs that retry them; gives also those that ended badly."""
+    bad: list[Ending] = []
     counts = Counter([end.job.counted_as for end in endings])
     deltas = {name: Delta(ended=count, succeeded=count) for name, count in counts.items()}
     for end in endings:
         if end.to != "succeeded" or end.status != "succeeded":
             _count_other(deltas[end.job.counted_as], end)
+            if end.status in _UNHAPPY:
+                bad.append(end)
     for end in endings[:: -(-len(endings) // SAMPLES)]:
         job = end.job
         delta = deltas[job.counted_as]
         delta.waits.append(0 if job.queued_at is None else milliseconds(job.started_at - job.queued_at))
         delta.runs.append(milliseconds(now - job.started_at))
-    return Batch(_SQL["insert"], [_row(now, name.split(" ", 2), delta) for name, delta in deltas.items()])
+    return Batch(_SQL["insert"], [_row(now, name.split(" ", 2), delta) for name, delta in deltas.items()]), bad
 
 
 def count_enqueued(keys: Iterable[Key], now: int) -> Batch:

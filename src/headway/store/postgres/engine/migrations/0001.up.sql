@@ -861,6 +861,61 @@ create table headway.stat_samples (
   at timestamptz not null
 );
 
+-- executions that ended badly, not added to errors yet: only ever inserted, so that no settle waits for another one
+create table headway.error_deltas (
+  seq bigint generated always as identity primary key,
+  at timestamptz not null,
+  tenant_id uuid not null,
+  job_id uuid not null,
+  fence integer not null,
+  dead boolean not null,
+  status text collate "C" not null,
+  queue text collate "C" not null,
+  kind text collate "C" not null,
+  error text,
+  constraint error_deltas_status check (status in ('failed', 'timeout', 'lost'))
+) with (
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 5000,
+  autovacuum_vacuum_insert_scale_factor = 0,
+  autovacuum_vacuum_insert_threshold = 100000,
+  autovacuum_vacuum_cost_delay = 0
+);
+
+-- executions that ended badly in the same way: model/error_groups.py
+create table headway.errors (
+  tenant_id uuid not null,
+  fingerprint text collate "C" not null,
+  queue text collate "C" not null,
+  kind text collate "C" not null,
+  status text collate "C" not null,
+  type text,
+  place text,
+  count bigint not null,
+  dead bigint not null, -- of how many the job died
+  first_seen_at timestamptz not null,
+  last_seen_at timestamptz not null,
+  job_id uuid not null, -- of the last one, as message and sample
+  fence integer not null,
+  message text not null,
+  sample text not null,
+  primary key (tenant_id, fingerprint, queue),
+  constraint errors_status check (status in ('failed', 'timeout', 'lost'))
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+create index errors_fingerprint on headway.errors (fingerprint);
+create index errors_seen on headway.errors (last_seen_at);
+create index errors_tenant on headway.errors (tenant_id, last_seen_at);
+
+-- the last bad end of each job that had one, for searching: a table of its own, so that no other job pays for it
+create table headway.job_errors (
+  job_id uuid primary key,
+  tenant_id uuid not null,
+  fence integer not null,
+  fingerprint text collate "C" not null
+);
+create index job_errors_fingerprint on headway.job_errors (fingerprint, job_id);
+create index job_errors_tenant on headway.job_errors (tenant_id);
+
 -- Row-level security fails closed: without a tenant there are no rows. It does not apply to the owner, and so not to
 -- security definer functions, which filter by themselves.
 create function headway.tenant() returns uuid
@@ -900,6 +955,9 @@ alter table headway.fires enable row level security;
 alter table headway.events enable row level security;
 alter table headway.stat_deltas enable row level security;
 alter table headway.stats enable row level security;
+alter table headway.error_deltas enable row level security;
+alter table headway.errors enable row level security;
+alter table headway.job_errors enable row level security;
 create policy tenant_isolation on headway.limits
   using (scope <> 'tenant' or name in ('*', (select headway.tenant())::text));
 create policy tenant_isolation on headway.tenants using (id = (select headway.tenant()));
@@ -920,6 +978,9 @@ create policy tenant_isolation on headway.fires using (tenant_id = (select headw
 create policy tenant_isolation on headway.events using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.stat_deltas using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.stats using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.error_deltas using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.errors using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.job_errors using (tenant_id = (select headway.tenant()));
 
 -- Values that a job cannot have are refused by triggers, not by checks: the server parses the text of every check anew
 -- for every statement that updates the table, but that of a trigger only if one of its columns is updated. Checks would

@@ -2,6 +2,12 @@
 
 drop table store_transfers;
 
+drop table job_errors;
+
+drop table errors;
+
+drop table error_deltas;
+
 drop table stats;
 
 drop table stat_deltas;

@@ -944,6 +944,58 @@ create table stats (
 
 create index stats_at on stats (span, at);
 
+-- executions that ended badly, not added to errors yet
+create table error_deltas (
+  seq integer primary key,
+  at integer not null,
+  tenant_id text not null,
+  queue text not null,
+  kind text not null,
+  job_id text not null,
+  fence integer not null,
+  status text not null check (status in ('failed', 'timeout', 'lost')),
+  dead integer not null,
+  error text
+) strict;
+
+-- executions that ended badly in the same way: model/error_groups.py
+create table errors (
+  tenant_id text not null,
+  fingerprint text not null,
+  queue text not null,
+  kind text not null,
+  status text not null check (status in ('failed', 'timeout', 'lost')),
+  type text,
+  place text,
+  count integer not null,
+  dead integer not null, -- of how many the job died
+  first_seen_at integer not null,
+  last_seen_at integer not null,
+  job_id text not null, -- of the last one, as message and sample
+  fence integer not null,
+  message text not null,
+  sample text not null,
+  primary key (tenant_id, fingerprint, queue)
+) strict;
+
+create index errors_fingerprint on errors (fingerprint);
+
+create index errors_seen on errors (last_seen_at);
+
+create index errors_tenant on errors (tenant_id, last_seen_at);
+
+-- the last bad end of each job that had one, for searching: a table of its own, so that no other job pays for it
+create table job_errors (
+  job_id text not null primary key,
+  tenant_id text not null,
+  fingerprint text not null,
+  fence integer not null
+) strict, without rowid;
+
+create index job_errors_fingerprint on job_errors (fingerprint, job_id);
+
+create index job_errors_tenant on job_errors (tenant_id);
+
 -- transfers of this file's work to or from another database (headway transfer)
 create table store_transfers (
   id text not null primary key,
