@@ -97,7 +97,7 @@ def test_headways_own_variables_are_given_to_nobody(monkeypatch: pytest.MonkeyPa
         (7, "secrets = 7 is not a table"),
         ({"allow": ["SMTP_*"]}, r"allow = \['SMTP_\*'\] under \[secrets\] is not a table"),
         ({"A-B": {}}, r"\[secrets.A-B\] is neither the name of a variable"),
-        ({"A": {"kind": ["x"]}}, r"'kind' is not known in \[secrets.A\]: it has kinds and tenants"),
+        ({"A": {"kind": ["x"]}}, r"'kind' is not known in \[secrets.A\]: it has kinds, tenants, hosts"),
         ({"A": {"kinds": "x"}}, r"\[secrets.A\] kinds = 'x' is not a list"),
         ({"A": {"kinds": ["x y"]}}, r"\[secrets.A\] kinds: 'x y' is not a name"),
         ({"A": {"tenants": ["a*"]}}, r"\[secrets.A\] tenants: 'a\*' is not a name"),

@@ -362,7 +362,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
             self._has_configured = True
             for kind in commands.load(self._config.get("commands", {}), str(path()), binding=self._registry.binding):
                 self._registry.add(kind)
-            resources = connectors.Resources(store=lambda: self._store)
+            resources = connectors.Resources(store=lambda: self._store, result_limit=self.settings.result_limit)
             section = self._config.get("connectors", {})
             for connector in connectors.load(section, str(path()), resources, binding=self._registry.binding):
                 self._registry.add(connector)

@@ -14,6 +14,7 @@ from headway.define.enqueuer import Binding
 from headway.define.kind import Kind
 from headway.define.toml_table import Table
 from headway.errors import ConfigError, InvalidJob, InvalidPayload, PayloadMismatch
+from headway.model.codec import decode
 from headway.model.job import NewJob
 from headway.store.run import Store
 
@@ -28,6 +29,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """What connectors use of their worker."""
 
     store: Callable[[], Store]  # opened when first used
+    result_limit: int  # bytes of a result
     networks: tuple[IPv4Network | IPv6Network, ...] = ()  # private ones that they may reach
 
 
@@ -72,15 +74,25 @@ class ConnectorKind(Kind[..., Any]):
     def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
         """The fields of a payload, with its references to secrets unresolved: the connector knows where they go. Raises
         `InvalidPayload`."""
-        assert self.options.schema is not None
         try:
-            self.options.schema.check(payload, self.name)
+            self._check(payload)
         except PayloadMismatch as error:
             raise InvalidPayload(str(error)) from error
         return self._arguments.unpack(payload)
 
     def _finish(self, payload: str) -> NewJob:
         # the connector's schema holds beside an operator's
+        self._check(payload)
+        return super()._finish(payload)
+
+    def _check(self, payload: str) -> None:
         assert self.options.schema is not None
         self.options.schema.check(payload, self.name)
-        return super()._finish(payload)
+        try:
+            self.check_fields(decode(payload))
+        except InvalidJob as error:
+            raise InvalidPayload(f"{self.name}: {error}") from None
+
+    def check_fields(self, fields: dict[str, Any]) -> None:
+        """What the schema cannot say; raises `InvalidJob`. Called at enqueue, where the connector is enabled, and
+        before each run."""

@@ -1,4 +1,5 @@
-"""The section `[secrets]` of headway.toml: which kinds, of which tenants, may use which secrets."""
+"""The section `[secrets]` of headway.toml: which kinds, of which tenants, may use which secrets, and the
+hosts that connectors may send them to."""
 
 from __future__ import annotations
 
@@ -12,18 +13,20 @@ from headway.errors import ConfigError
 _NAME = re.compile(r"[A-Za-z0-9_*?]{1,256}\Z")
 _KIND = re.compile(r"[A-Za-z0-9_.:/*?-]{1,128}\Z")
 _TENANT = re.compile(r"\*|[^\s*?]{1,128}\Z")
+_HOST = re.compile(r"(?:\*\.)?[a-z0-9_:-]{1,63}(?:\.[a-z0-9_-]{1,63})*\Z")
 _DEFAULT = ("default",)
-_KEYS = ("kinds", "tenants")
+_KEYS = ("kinds", "tenants", "hosts")
 _EXAMPLE = '[secrets.SMTP_PASSWORD] with kinds = ["send_mail"] and tenants = ["acme"]'
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Who may use a secret: kinds by their names or patterns (None: every kind that code defines), and tenants by their
-    names or ids ("*": all)."""
+    names or ids ("*": all). A connector sends it only to these hosts (`*.example` is every host below example)."""
 
     kinds: tuple[str, ...] | None = None
     tenants: tuple[str, ...] = _DEFAULT
+    hosts: tuple[str, ...] = ()
 
 
 def read(section: Any, where: str) -> dict[str, Grant]:
@@ -40,10 +43,11 @@ def _grant(name: str, given: Any, where: str) -> Grant:
         raise ConfigError(f"{where}: [secrets.{name}] is neither the name of a variable nor a pattern like SMTP_*")
     for key in given:
         if key not in _KEYS:
-            raise ConfigError(f"{where}: {key!r} is not known in [secrets.{name}]: it has {' and '.join(_KEYS)}")
+            raise ConfigError(f"{where}: {key!r} is not known in [secrets.{name}]: it has {', '.join(_KEYS)}")
     kinds = _names(given.get("kinds"), _KIND, f"{where}: [secrets.{name}] kinds")
     tenants = _names(given.get("tenants"), _TENANT, f"{where}: [secrets.{name}] tenants")
-    return Grant(kinds, _DEFAULT if tenants is None else tenants)
+    hosts = _names(given.get("hosts"), _HOST, f"{where}: [secrets.{name}] hosts")
+    return Grant(kinds, _DEFAULT if tenants is None else tenants, hosts or ())
 
 
 def _names(given: Any, fits: re.Pattern[str], what: str) -> tuple[str, ...] | None:

@@ -55,6 +55,16 @@ class Vault:
             f'headway.toml, [secrets.{name}] with kinds = ["{kind}"] and tenants = ["{owner.name}"]'
         )
 
+    def host_refusal(self, name: str, host: str) -> str | None:
+        """Why a connector does not send this secret to this host; None: it does."""
+        hosts = self._grant(name).hosts
+        if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
+            return None
+        return (
+            f"the secret {name} is not for the host {host} here: declare it in the worker's headway.toml, "
+            f'[secrets.{name}] with hosts = ["{host}"]'
+        )
+
     def note(self, name: str, owner: Owner) -> None:
         """An execution of this tenant got this variable: from now on hide it in the tenant's texts."""
         self._given.setdefault(owner.id, set()).add(name)
@@ -114,6 +124,18 @@ class Keyring:
         if refusal is not None:
             raise SecretMissing(refusal)
         return self.take(name)
+
+    def get_for_host(self, name: str, host: str) -> str:
+        """The same for what is sent to a host, which the operator's file has to name: a tenant chooses the URL."""
+        value = self.get(name)
+        refusal = self._vault.host_refusal(name, host)
+        if refusal is not None:
+            raise SecretMissing(refusal)
+        return value
+
+    def resolve_for_host(self, value: Any, host: str) -> Any:
+        """The value with its references resolved, for what is sent to a host."""
+        return resolve(value, lambda name: self.get_for_host(name, host))
 
     def take(self, name: str) -> str:
         """The same if the operator's file gives it to this kind; raises `SecretMissing`."""
