@@ -81,6 +81,27 @@ def test_list_says_where_each_is_and_what_it_waits_for(
     assert cli.ok("machines").splitlines()[0] == lines[0]
 
 
+def test_steps_counts_where_machines_stand(cli: Cli, either: Headway, checkout: type[Machine]) -> None:
+    assert cli.json("machines", "steps") == []
+    either.enqueue("plain", queue="elsewhere")
+    first, second, third = (checkout.enqueue(order=each) for each in range(3))
+    checkout.using(tenant="other").enqueue(order=4)
+    drain(either, "checkout")
+    either.signal(second.id, "payment", {"amount": 5})
+    either.signal(third.id, "cancel")
+    drain(either, "checkout")  # one is over, one waits for its children
+    checkout.enqueue(order=5)  # and one has not begun
+    counts = {(each["step"], each["count"]) for each in cli.json("machines", "steps") if each["kind"] == "checkout"}
+    assert counts >= {("paid", 2), ("rest", 1)}
+    assert not any(each.more for each in either.step_counts())
+    assert re.search(r"checkout +paid +2$", cli.ok("machines", "steps"), re.MULTILINE)
+    assert [(each.step, each.count) for each in either.tenant("other").step_counts()] == [("paid", 1)]
+    few = either.store.run(either.store.ops.unfinished_steps(tenant_id=None, most=1))
+    assert all(each.more for each in few)
+    either.cancel(first.id)
+    assert {"paid": 1}.items() <= {each.step: each.count for each in either.step_counts()}.items()
+
+
 def test_a_narrow_list_gives_the_room_of_empty_columns_to_names(
     either: Headway, on_terminal: Callable[..., list[str]]
 ) -> None:

@@ -154,6 +154,7 @@ def test_templates_keys_tenants_limits_queues_and_definitions(dashboard: Dashboa
         assert root.post("/limits/set", data=form | {"rate": ""}).status_code == 303
         (limit,) = dashboard.app.limits()
         assert (limit.rate_count, limit.max_running) == (None, 3)
+        assert "0 of 3" in root.get("/limits").text
 
         form = opened(root.get("/queues/mail/edit"))
         kept = form | {"max_running": "4", "fair": "true", "retention": '{"dead": "30d"}'}

@@ -132,6 +132,8 @@ def test_a_log_is_read_beside_the_list_and_a_machine_is_forked(dashboard: Dashbo
         log = operator.get(f"/jobs/{dead}/log", headers={"X-Headway-Part": "1"})
         assert "550 no such user" in log.text
         assert "<html" not in log.text
+        machines = operator.get("/machines").text
+        assert '<td>finish</td><td class="number">1</td>' in machines
         question = operator.get("/do/fork-job", params={"id": waiting, "at": "1", "step": "start"})
         assert 'value="start"' in question.text
         wrong = operator.post("/do/fork-job", data={"id": waiting, "at": "1", "step": "nowhere", "state": "{"})

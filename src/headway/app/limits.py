@@ -13,7 +13,16 @@ from headway.define import checks
 from headway.define.option_types import LimitOptions
 from headway.errors import InvalidJob
 from headway.model.ids import tenant_ref
-from headway.model.limit import EVERY_TENANT, QUOTAS, Limit, Scope
+from headway.model.limit import (
+    EVERY_TENANT,
+    QUOTAS,
+    Limit,
+    LimitInUse,
+    Scope,
+    concurrency_key,
+    rate_key,
+    tenant_key,
+)
 from headway.store.ops import Op, Steps
 
 _MOST = 2_147_483_647
@@ -48,11 +57,41 @@ class LimitVerbs(VerbBase):
         """The limits that were set, by scope and name."""
         return self._run(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
+    def limits_in_use(self) -> list[LimitInUse]:
+        """The same, each with how many jobs run under it and how many it holds back."""
+        return self._run(self._for_all_tenants("look at limits", self._limits_in_use()))
+
     def fair(self, queue: str, fair: bool = True, *, actor: str | None = None, conn: Any = None) -> None:
         """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
         self._run(self._fair(queue, fair, actor), conn)
 
     # as ops
+
+    def _limits_in_use(self) -> Op[list[LimitInUse]]:
+        ops = self._store.ops
+
+        def steps() -> Steps[list[LimitInUse]]:
+            limits = yield from ops.limits().steps()
+            ids = [each.name for each in limits if each.scope == "tenant" and each.name != EVERY_TENANT]
+            names = yield from ops.tenants(ids).steps()
+            found = []
+            for each in limits:
+                running: int | None = None
+                limited: int | None = None
+                if each.scope == "queue":
+                    running = yield from ops.running_in(each.name).steps()
+                elif each.scope == "kind":
+                    usage = yield from ops.usage(concurrency_key("", each.name, None)).steps()
+                    waiting = yield from ops.usage(rate_key("", each.name, None)).steps()
+                    running, limited = usage.running, usage.waiting + waiting.waiting
+                elif each.name != EVERY_TENANT:
+                    usage = yield from ops.usage(tenant_key(each.name)).steps()
+                    running, limited = usage.running, usage.waiting
+                tenant = names.get(each.name) if each.scope == "tenant" else None
+                found.append(LimitInUse(each, tenant, running, limited))
+            return found
+
+        return Op(steps, writes=False)
 
     def _limit(
         self,

@@ -17,11 +17,12 @@ from headway.errors import InvalidJob, NotAllowed
 from headway.model.codec import check_batch, encode
 from headway.model.ids import as_id, new_id
 from headway.model.job import Enqueued, Job, NewJob
-from headway.model.machine import Child, StepExecution, forked, history
+from headway.model.machine import Child, StepCount, StepExecution, forked, history
 from headway.model.request import Request
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Steps
 
+_MOST_LOOKED_AT = 10_000
 _COPIED = (
     *("tenant_id", "kind", "priority", "delivery", "correlation_id", "trace_id", "on_canceled", "on_dead", "tags"),
     *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms"),
@@ -89,6 +90,10 @@ class MachineVerbs(VerbBase):
     def history(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
         return self._read(self._history(job_id, raw), raw=raw)
+
+    def step_counts(self) -> list[StepCount]:
+        """How many unfinished machines stand at each step, by kind and step: of at most 10,000 jobs of each status."""
+        return self._run(self._store.ops.unfinished_steps(tenant_id=self._visible_tenant, most=_MOST_LOOKED_AT))
 
     def fork(
         self,

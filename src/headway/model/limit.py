@@ -47,6 +47,15 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name in QUOTAS if (value := getattr(self, name)) is not None}
 
 
+class LimitInUse(msgspec.Struct, frozen=True):
+    """A limit with what runs and waits under it; None where that is not one number."""
+
+    limit: Limit
+    tenant: str | None  # the name of the tenant that it is of
+    running: int | None
+    limited: int | None  # how many are held back by it
+
+
 class Quotas(msgspec.Struct, frozen=True):
     """What one tenant may store; None: no limit."""
 

@@ -96,6 +96,15 @@ class Settled(msgspec.Struct, frozen=True):
     busy: list[tuple[str, int]] = []  # not written: somebody's open transaction is in the way, for now
 
 
+class StepCount(msgspec.Struct, frozen=True):
+    """How many unfinished machines of a kind stand at a step, in every status."""
+
+    kind: str
+    step: str
+    count: int
+    more: bool = False  # there are so many unfinished jobs that not all were looked at
+
+
 class Child(msgspec.Struct, frozen=True, kw_only=True):
     """A job that a machine spawned, as its next step sees it."""
 
@@ -236,3 +245,15 @@ def forked(
 
 def _raw(state: str | None) -> msgspec.Raw:
     return NO_STATE if state is None else msgspec.Raw(state.encode())
+
+
+def counted_steps(rows: Sequence[Sequence[Any]], most: int) -> list[StepCount]:
+    """How many stand at each step, of (status, kind, step, whether it is seen, count); a plain job has no step."""
+    looked_at: dict[str, int] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for status, kind, step, seen, count in rows:
+        looked_at[status] = looked_at.get(status, 0) + count
+        if step is not None and seen:
+            counts[kind, step] = counts.get((kind, step), 0) + count
+    more = any(count >= most for count in looked_at.values())
+    return [StepCount(kind, step, count, more) for (kind, step), count in sorted(counts.items())]

@@ -17,7 +17,7 @@ from headway.errors import ConfigError, NotFound
 from headway.model.fleet import Queue, Reaped, Worker
 from headway.model.ids import is_id
 from headway.model.job import Job
-from headway.model.limit import Limit
+from headway.model.limit import Limit, LimitInUse
 from headway.model.reservation import Reservation
 
 routes = Routes("limits and reservations")
@@ -25,23 +25,42 @@ routes = Routes("limits and reservations")
 U = msgspec.UnsetType
 
 
+LimitView = msgspec.defstruct(
+    "LimitInUse",
+    [
+        *((field.name, field.type, field.default) for field in msgspec.structs.fields(Limit)),
+        ("tenant", str | None, None),
+        ("running", int | None, None),
+        ("limited", int | None, None),
+    ],
+    kw_only=True,
+    namespace={"__doc__": "A limit, the name of its tenant, how many run under it, and how many it holds back."},
+)
+
+
 class LimitList(msgspec.Struct):
-    items: list[Limit]
+    items: list[LimitView]  # type: ignore[valid-type]
     next_cursor: str | None
 
 
 @routes.get("/limits", roles=SUPERADMINS, query=PageQuery, answers={200: LimitList}, problems=(422,))
 async def list_limits(call: Call[None, PageQuery]) -> Listed:
-    """List the limits of queues, kinds and tenants."""
+    """List the limits of queues, kinds and tenants, with how full they are."""
 
-    async def fetch(count: int, after: str | None) -> list[Limit]:
-        return [each for each in await call.app.alimits() if after is None or _limit_key(each) > after][:count]
+    async def fetch(count: int, after: str | None) -> list[LimitInUse]:
+        found = await call.app.alimits_in_use()
+        return [each for each in found if after is None or _limit_key(each) > after][:count]
 
-    return await page("limits", call.query, fetch, key=_limit_key)
+    return await page("limits", call.query, fetch, key=_limit_key, show=_limit_view)
 
 
-def _limit_key(limit: Limit) -> str:
-    return f"{limit.scope} {limit.name}"
+def _limit_key(found: LimitInUse) -> str:
+    return f"{found.limit.scope} {found.limit.name}"
+
+
+def _limit_view(found: LimitInUse) -> Any:
+    use = {"tenant": found.tenant, "running": found.running, "limited": found.limited}
+    return LimitView(**msgspec.structs.asdict(found.limit), **use)
 
 
 class LimitIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -19,10 +19,13 @@ routes = Routes("machines")
 
 
 class MachineShown(msgspec.Struct):
-    """A kind of machine: the versions that live workers run, or that the code here has."""
+    """A kind of machine: the versions that live workers run, or that the code here has; and how many unfinished ones
+    stand at each step, at least (`more`: not all were looked at)."""
 
     kind: str
     versions: list[int]
+    steps: dict[str, int] = {}
+    more: bool = False
 
 
 class MachineList(msgspec.Struct):
@@ -32,14 +35,23 @@ class MachineList(msgspec.Struct):
 
 @routes.get("/machines", roles=VIEWERS, answers={200: MachineList})
 async def list_machines(call: Call[None, None]) -> Listed:
-    """List the kinds of machines that live workers run."""
+    """List the kinds of machines that live workers run or that have unfinished ones, and where these stand."""
     versions: dict[str, set[int]] = {kind.name: set(kind.editions) for kind in _here(call)}
+    standing = [] if call.key.queues else await call.verbs.astep_counts()
+    for each in standing:
+        versions.setdefault(each.kind, set())
     for known in seen_kinds(call, await call.app.aworkers()):
         kind, _, version = known.partition("@")
         if version.isdecimal():
             versions.setdefault(kind, set()).add(int(version))
     seen = sorted(kind for kind in versions if not call.key.kinds or kind in call.key.kinds)
-    return Listed([MachineShown(kind, sorted(versions[kind])) for kind in seen])
+    more = any(each.more for each in standing)
+    return Listed(
+        [
+            MachineShown(kind, sorted(versions[kind]), {at.step: at.count for at in standing if at.kind == kind}, more)
+            for kind in seen
+        ]
+    )
 
 
 class GraphQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from uuid import UUID
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.limits import LimitVerbs
 from headway.define.option_types import LimitOptions
-from headway.model.limit import Limit
+from headway.model.limit import Limit, LimitInUse
 
 
 class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
@@ -40,6 +40,11 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         """The limits that were set, by scope and name."""
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._for_all_tenants("look at limits", self._store.ops.limits()))
+
+    async def alimits_in_use(self) -> list[LimitInUse]:
+        """The same, each with how many jobs run under it and how many it holds back."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._for_all_tenants("look at limits", self._limits_in_use()))
 
     async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None, conn: Any = None) -> None:
         """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""

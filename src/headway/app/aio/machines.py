@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
-from headway.app.machines import MachineVerbs
+from headway.app.machines import _MOST_LOOKED_AT, MachineVerbs
 from headway.model.job import Enqueued
-from headway.model.machine import Child, StepExecution
+from headway.model.machine import Child, StepCount, StepExecution
 from headway.model.request import Request
 from headway.model.signal import NewSignal, Sent, Signal
 
@@ -69,6 +69,11 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
         return await self._aread(self._history(job_id, raw), raw=raw)
+
+    async def astep_counts(self) -> list[StepCount]:
+        """How many unfinished machines stand at each step, by kind and step: of at most 10,000 jobs of each status."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._store.ops.unfinished_steps(tenant_id=self._visible_tenant, most=_MOST_LOOKED_AT))
 
     async def afork(
         self,

@@ -1,4 +1,4 @@
-"""`headway machines`: list, show, signal, inbox, fork, graph."""
+"""`headway machines`: list, steps, show, signal, inbox, fork, graph."""
 
 from __future__ import annotations
 
@@ -147,6 +147,28 @@ def _row(job: Job, since: datetime | None) -> list[Cell]:
         job.tenant,
         ago(since).removesuffix(" ago"),
     ]
+
+
+@machines.command()
+@click.option("--tenant", type=Tenant(), help="Only machines of this tenant.")
+@pass_invocation
+def steps(cli: Invocation, /, tenant: Any) -> None:
+    """Count the unfinished machines at each step, by kind.
+
+    \b
+    headway machines steps
+    """
+    app = cli.existing
+    found = (app if tenant is None else app.tenant(tenant)).step_counts()
+    if cli.json:
+        emit(found)
+    elif not found:
+        note(f"no machine is unfinished in {app.store.describe()}")
+    else:
+        columns = (Column("KIND", shrink=True), Column("STEP", shrink=True), Column("MACHINES", right=True))
+        table(columns, [[each.kind, each.step, f"{each.count:,}"] for each in found])
+        if found[0].more:
+            note("there are more: of each status, 10,000 jobs were counted")
 
 
 @machines.command()

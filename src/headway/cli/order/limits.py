@@ -14,7 +14,6 @@ from headway.cli.program.params import Count, Rate, Tenant, given, taken_back
 from headway.model.limit import QUOTAS
 
 if TYPE_CHECKING:
-    from headway.app import Headway
     from headway.model.limit import Limit
 
 _SCOPES = ("queue", "kind", "tenant")
@@ -55,15 +54,14 @@ def list_(cli: Invocation) -> None:
     headway limits list
     """
     app = cli.existing
-    found = app.limits()
-    names = app.store.run(app.store.ops.tenants([limit.name for limit in found if _is_one_tenants(limit)]))
-    shown = [_shown(app, limit, names) for limit in found]
+    found = app.limits_in_use()
+    shown = [merged(each.limit, tenant=each.tenant, running=each.running, limited=each.limited) for each in found]
     if cli.json:
         emit(shown)
     elif not found:
         note(f"no limits are set in {app.store.describe()}: headway limits set --help")
     else:
-        table(_COLUMNS, [_row(limit, each) for limit, each in zip(found, shown, strict=True)])
+        table(_COLUMNS, [_row(each.limit, one) for each, one in zip(found, shown, strict=True)])
 
 
 _COLUMNS = (
@@ -159,31 +157,6 @@ def described(limit: Limit) -> str:
 def at_once(count: int) -> str:
     """`at most 3 jobs at once`."""
     return f"at most {many(count)} at once" if count else "no job may run"
-
-
-def _shown(app: Headway, limit: Limit, names: Mapping[str, str]) -> dict[str, Any]:
-    """A limit with how many jobs run and wait under it; None if that is not one number."""
-    from headway.model.limit import concurrency_key, rate_key, tenant_key
-
-    ops, run = app.store.ops, app.store.run
-    running: int | None = None
-    limited: int | None = None
-    if limit.scope == "queue":
-        running = run(ops.running_in(limit.name))
-    elif limit.scope == "kind":
-        usage = run(ops.usage(concurrency_key("", limit.name, None)))
-        running, limited = usage.running, usage.waiting + run(ops.usage(rate_key("", limit.name, None))).waiting
-    elif _is_one_tenants(limit):
-        usage = run(ops.usage(tenant_key(limit.name)))
-        running, limited = usage.running, usage.waiting
-    tenant = names.get(limit.name) if limit.scope == "tenant" else None
-    return merged(limit, tenant=tenant, running=running, limited=limited)
-
-
-def _is_one_tenants(limit: Limit) -> bool:
-    from headway.model.limit import EVERY_TENANT
-
-    return limit.scope == "tenant" and limit.name != EVERY_TENANT
 
 
 def _whose(scope: str, name: str) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from headway.dashboard.shown.numbers import count
 from headway.define.machine_graph import Graph
 
 _STEP_WIDTH, _STEP_HEIGHT, _GAP = 132, 34, 46
 _MARGIN = 8
+END = "[*]"
 
 
-def machine_graph(graph: Graph, *, now: str | None = None, taken: Sequence[str] = ()) -> Markup:
+def machine_graph(
+    graph: Graph, *, now: str | None = None, taken: Sequence[str] = (), standing: Mapping[str, int] = {}
+) -> Markup:
     """Steps from left to right in the order of the source; edges that skip or go back bend around them."""
     names = [*graph.steps, *sorted({each.to for each in graph.edges if each.to} - set(graph.steps))]
     place = {name: index for index, name in enumerate(names)}
@@ -38,22 +42,34 @@ def machine_graph(graph: Graph, *, now: str | None = None, taken: Sequence[str] 
             )
         )
     for name, index in place.items():
-        shape = "now" if name == now else "done" if name in taken else ""
+        shape = "now" if name == now or name in standing else "done" if name in taken else ""
         kind = "step" if name in graph.steps else "end"
-        left = _left(index)
+        left, shown = _left(index), "end" if name == END else name
         parts.append(
             Markup(
                 '<rect class="{} {}" x="{}" y="{}" width="{}" height="{}" rx="6"/>'
                 '<text class="name" x="{}" y="{}" text-anchor="middle">{}</text>'
             ).format(
                 *(kind, shape, left, middle - _STEP_HEIGHT / 2, _STEP_WIDTH, _STEP_HEIGHT),
-                *(left + _STEP_WIDTH / 2, middle + 4, name if len(name) < 19 else f"{name[:17]}…"),
+                *(left + _STEP_WIDTH / 2, middle + 4, shown if len(shown) < 19 else f"{shown[:17]}…"),
             )
         )
+        if name in standing:
+            parts.append(_badge(left + _STEP_WIDTH, middle - _STEP_HEIGHT / 2, count(standing[name])))
     label = f"The steps of {graph.kind}" + (f"; it is at {now}" if now else "")
+    label += "".join(f"; {at} at {name}" for name, at in standing.items())
     return Markup('<svg class="graph" viewBox="0 0 {} {}" width="{}" role="img" aria-label="{}">{}</svg>').format(
         width, height, width, label, Markup("").join(parts)
     )
+
+
+def _badge(right: float, top: float, text: str) -> Markup:
+    """How many, on the corner of a step."""
+    width = 14 + 6.5 * len(text)
+    return Markup(
+        '<rect class="badge" x="{}" y="{}" width="{}" height="18" rx="9"/>'
+        '<text class="badge" x="{}" y="{}" text-anchor="middle">{}</text>'
+    ).format(right - width + 6, top - 9, width, right - width / 2 + 6, top + 4, text)
 
 
 def _left(index: int) -> int:

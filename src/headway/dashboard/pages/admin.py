@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.table import Page, Pages, Redirect
 from headway.dashboard.visit import Visit
+from headway.model.limit import QUOTAS
 
 pages = Pages()
 
@@ -40,7 +41,7 @@ async def list_keys(visit: Visit) -> Page:
 async def list_limits(visit: Visit) -> Page:
     limits = await visit.ask("GET", "/limits", query={"cursor": visit.query.get("cursor")})
     reservations = (await visit.ask("GET", "/reservations")).items
-    return Page("limits.html", {"limits": limits, "reservations": reservations})
+    return Page("limits.html", {"limits": limits, "reservations": reservations, "quotas": QUOTAS})
 
 
 @pages.get("/audit")

@@ -1,4 +1,4 @@
-"""Machines: kinds with their graph."""
+"""Machines: kinds with their graph, and how many stand at each step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def list_machines(visit: Visit) -> Page:
     for each in found:
         try:
             graph = (await visit.ask("GET", "/machines/{kind}/graph", kind=each.kind)).graph
-            graphs[each.kind] = machine_graph(graph)
+            graphs[each.kind] = machine_graph(graph, standing=each.steps)
         except Refused:
             graphs[each.kind] = None  # this server has none of the application's code
     return Page("machines.html", {"machines": found, "graphs": graphs})

@@ -23,7 +23,7 @@ _TABS = (("Schedule", "schedule"), ("Event trigger", "event"))
 _TITLES = {"schedule": "schedule", "event": "event trigger"}
 _OPTIONS_HINT = 'JSON, as an enqueue takes them: {"queue": "mail", "priority": 10}'
 _TARGET = (
-    Field("kind", "Kind", hint="What it enqueues. Or name a template below."),
+    Field("kind", "Kind", hint="What it enqueues. Or name a template."),
     Field(
         "template",
         "Template",

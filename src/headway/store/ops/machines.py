@@ -9,7 +9,7 @@ from headway.model.job import (
     Enqueued,
     NewJob,
 )
-from headway.model.machine import Began, Child
+from headway.model.machine import Began, Child, StepCount
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops.recipe import Op
 
@@ -40,6 +40,11 @@ class Machines(Protocol):
 
     def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:
         """(fence, child id) of every child of this machine that is not pruned, in order."""
+        ...
+
+    def unfinished_steps(self, *, tenant_id: str | None, most: int) -> Op[list[StepCount]]:
+        """How many machines stand at each step, by kind and step. Of each status at most so many jobs are looked at,
+        machines or not, by the indexes that claims and promotes use: the finished ones cost nothing."""
         ...
 
     def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:

@@ -35,6 +35,7 @@ from headway.store.postgres.jobs.unique_windows import WindowVerbs
 from headway.store.postgres.machines.children import ChildVerbs
 from headway.store.postgres.machines.fork import ForkVerbs
 from headway.store.postgres.machines.signals import SignalVerbs
+from headway.store.postgres.machines.steps import StepVerbs
 from headway.store.postgres.order.arrivals import ArrivalVerbs
 from headway.store.postgres.order.fair import FairVerbs
 from headway.store.postgres.order.groups import GroupVerbs
@@ -89,6 +90,7 @@ class PostgresOps(
     SignalVerbs,
     ChildVerbs,
     ForkVerbs,
+    StepVerbs,
     DefinitionVerbs,
     TemplateVerbs,
     ConnectorVerbs,

@@ -33,6 +33,7 @@ from headway.store.sqlite.jobs.unique_windows import WindowVerbs
 from headway.store.sqlite.machines.children import ChildVerbs
 from headway.store.sqlite.machines.fork import ForkVerbs
 from headway.store.sqlite.machines.signals import SignalVerbs
+from headway.store.sqlite.machines.steps import StepVerbs
 from headway.store.sqlite.order.arrivals import ArrivalVerbs
 from headway.store.sqlite.order.fair import FairVerbs
 from headway.store.sqlite.order.groups import GroupVerbs
@@ -85,6 +86,7 @@ class SqliteOps(
     SignalVerbs,
     ChildVerbs,
     ForkVerbs,
+    StepVerbs,
     DefinitionVerbs,
     TemplateVerbs,
     ConnectorVerbs,
