@@ -37,7 +37,7 @@ def enqueue_many(jobs: Sequence[dict[str, Any]]) -> Request[list[Enqueued]]:
 
 
 def get(job_id: str) -> Request[Job]:
-    return Request("GET", f"/jobs/{quote(job_id)}", lambda said: read(Job, said))
+    return Request("GET", f"/jobs/{_quoted(job_id)}", lambda said: read(Job, said))
 
 
 def jobs(cursor: str | None, limit: int, filters: Mapping[str, Any]) -> Request[Page[Job]]:
@@ -52,7 +52,7 @@ def result(job_id: str, wait_s: float) -> Request[Outcome]:
     wait_s = min(wait_s, _LONGEST_WAIT_S)
     return Request(
         "GET",
-        f"/jobs/{quote(job_id)}/result",
+        f"/jobs/{_quoted(job_id)}/result",
         lambda said: Outcome(said["status"], said.get("value", said.get("result")), said.get("error")),
         query={"wait": wait_s},
         wait_s=wait_s,
@@ -63,40 +63,42 @@ def attempts(job_id: str) -> Request[list[Attempt]]:
     def shape(said: Any) -> list[Attempt]:
         return [read(Attempt, each) for each in said["items"]]
 
-    return Request("GET", f"/jobs/{quote(job_id)}/attempts", shape)
+    return Request("GET", f"/jobs/{_quoted(job_id)}/attempts", shape)
 
 
 def why(job_id: str) -> Request[list[str]]:
-    return Request("GET", f"/jobs/{quote(job_id)}/why", lambda said: list(said["reasons"]))
+    return Request("GET", f"/jobs/{_quoted(job_id)}/why", lambda said: list(said["reasons"]))
 
 
 def cancel(job_id: str, reason: str | None) -> Request[str]:
     body = {} if reason is None else {"reason": reason}
-    return Request("POST", f"/jobs/{quote(job_id)}/cancel", lambda said: str(said["status"]), body)
+    return Request("POST", f"/jobs/{_quoted(job_id)}/cancel", lambda said: str(said["status"]), body)
 
 
 def retry(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
     said = dict(changes)
     if said.get("delay") is not None:
         said["delay"] = duration(said["delay"])
-    return Request("POST", f"/jobs/{quote(job_id)}/retry", lambda got: read(Job, got), to_json(said), repeatable=False)
+    return Request(
+        "POST", f"/jobs/{_quoted(job_id)}/retry", lambda got: read(Job, got), to_json(said), repeatable=False
+    )
 
 
 def fork(job_id: str, at: int | None, state: Any, step: str | None) -> Request[Job]:
     body = {name: to_json(value) for name, value in (("at", at), ("state", state), ("step", step)) if value is not None}
-    return Request("POST", f"/jobs/{quote(job_id)}/fork", lambda said: read(Job, said), body, repeatable=False)
+    return Request("POST", f"/jobs/{_quoted(job_id)}/fork", lambda said: read(Job, said), body, repeatable=False)
 
 
 def run(job_id: str) -> Request[str]:
-    return Request("POST", f"/jobs/{quote(job_id)}/run", lambda said: str(said["status"]))
+    return Request("POST", f"/jobs/{_quoted(job_id)}/run", lambda said: str(said["status"]))
 
 
 def change(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
-    return Request("PATCH", f"/jobs/{quote(job_id)}", lambda said: read(Job, said), to_json(changes))
+    return Request("PATCH", f"/jobs/{_quoted(job_id)}", lambda said: read(Job, said), to_json(changes))
 
 
 def delete(job_id: str) -> Request[None]:
-    return Request("DELETE", f"/jobs/{quote(job_id)}", lambda _: None, repeatable=False)
+    return Request("DELETE", f"/jobs/{_quoted(job_id)}", lambda _: None, repeatable=False)
 
 
 def signal(job_id: str, name: str, payload: Any, dedup_key: str | None) -> Request[str]:
@@ -105,7 +107,7 @@ def signal(job_id: str, name: str, payload: Any, dedup_key: str | None) -> Reque
         body["payload"] = to_json(payload)
     if dedup_key is not None:
         body["dedup_key"] = dedup_key
-    return Request("POST", f"/jobs/{quote(job_id)}/signal", lambda said: str(said["id"]), body, creates=True)
+    return Request("POST", f"/jobs/{_quoted(job_id)}/signal", lambda said: str(said["id"]), body, creates=True)
 
 
 def emit(name: str, payload: Any, correlation_id: str | None) -> Request[str]:
@@ -113,3 +115,8 @@ def emit(name: str, payload: Any, correlation_id: str | None) -> Request[str]:
     if correlation_id is not None:
         body["correlation_id"] = correlation_id
     return Request("POST", "/events", lambda said: str(said["id"]), body, creates=True)
+
+
+def _quoted(job_id: str) -> str:
+    """As one part of a path, whatever it is: "../keys" is the name of no job."""
+    return quote(job_id, safe="")

@@ -37,19 +37,26 @@ _TOO_OFTEN_S = 0.2
 
 
 class Worker:
-    """Runs jobs of some queues: `Worker(client, queues={"mail": 5})` has five slots for that queue.
+    """Runs jobs of some queues: `Worker(client, queues={"mail": 5})` has five slots for that queue. It sends heartbeats
+    after a third of its lease, and at least every `heartbeat` seconds: so soon it learns of a cancel.
 
     Plain functions run in threads, async ones on the event loop. On SIGTERM or SIGINT it claims no more, lets its jobs
     run for the grace period, and gives back those that are left, uncharged.
     """
 
     def __init__(
-        self, client: Client | AsyncClient | None = None, *, queues: Mapping[str, int], grace: float | None = None
+        self,
+        client: Client | AsyncClient | None = None,
+        *,
+        queues: Mapping[str, int],
+        grace: float | None = None,
+        heartbeat: float = 20.0,
     ) -> None:
         if not queues or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in queues.values()):
             raise ConfigError(f"queues={dict(queues)!r}: name at least one queue, with its slots from 1")
         self._settings: Settings = Settings.read() if client is None else client.settings
         self._queues = dict(queues)
+        self._longest_beat_s = heartbeat
         self._grace_s = self._settings.grace if grace is None else grace
         self._handlers: dict[tuple[str, str | None], Handler] = {}
         self._stopping: asyncio.Event | None = None
@@ -103,7 +110,7 @@ class Worker:
             self._running: dict[tuple[str, int], Running] = {}
             self._ends: asyncio.Queue[tuple[Running, dict[str, Any]]] = asyncio.Queue()
             self._free = {queue: asyncio.Semaphore(slots) for queue, slots in self._queues.items()}
-            self._beat_s = _FIRST_BEAT_S
+            self._beat_s = min(_FIRST_BEAT_S, self._longest_beat_s)
             self._sooner = asyncio.Event()
             log.info("worker started", extra={"worker_id": self.worker_id, "queues": self._queues, "pid": os.getpid()})
             claims = [asyncio.create_task(self._claim_from(queue)) for queue in self._queues]
@@ -175,7 +182,7 @@ class Worker:
 
     def _lease(self, expires_at: str) -> None:
         left = (datetime.fromisoformat(expires_at) - datetime.now().astimezone()).total_seconds()
-        before, self._beat_s = self._beat_s, min(max(left / 3, 0.1), 20.0)
+        before, self._beat_s = self._beat_s, min(max(left / 3, 0.1), self._longest_beat_s)
         if self._beat_s < before / 2:
             self._sooner.set()
 
@@ -289,7 +296,9 @@ class Worker:
                 await self._say_held(list(self._running.values()))
 
     async def _say_held(self, runs: list[Running]) -> None:
-        reports = [(run, run.ctx.take_said()) for run in runs]
+        # each job once, in its last execution: one before may still wait for the answer that it was settled
+        newest = {run.ctx.job_id: run for run in sorted(runs, key=lambda run: run.ctx.fence)}
+        reports = [(run, run.ctx.take_said()) for run in newest.values()]
         body = {"worker_id": self.worker_id, "jobs": [run.name | said for run, said in reports]}
         try:
             said = await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body))
