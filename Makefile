@@ -26,10 +26,18 @@ export PYTHONDONTWRITEBYTECODE :=
 		|| echo "there is no Chromium, and it cannot be installed here: the tests in a browser do not run"
 	touch $@
 
+# Node.js, for the tests of the TypeScript client: Debian's, where it is missing and the user may install it, and the
+# client's packages. Where there is none they do not run, which make check does not accept.
+.venv/node: .venv/ready clients/typescript/package-lock.json
+	command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq nodejs npm; } >/dev/null 2>&1 || true
+	cd clients/typescript && npm ci --silent && npm run --silent build \
+		|| echo "there is no Node.js, or its packages cannot be installed here: the TypeScript client is not tested"
+	touch $@
+
 # What failed beside the others runs once more, alone. What fails again has failed; what passes then depends on how busy
 # the machine is, which is a fault too: it is named, to be looked for.
-test: .venv/ready .venv/browser
-	$(PYTEST) $(BROWSER) || { [ $$? -eq 1 ] && echo "once more, alone: whatever passes now depends on how busy the machine is" \
+test: .venv/ready .venv/browser .venv/node
+	$(PYTEST) $(BROWSER) $(NODE) || { [ $$? -eq 1 ] && echo "once more, alone: whatever passes now depends on how busy the machine is" \
 		&& $(BIN)/python -m pytest --verbose --last-failed --last-failed-no-failures none; }
 
 # everything at full size: a million rows, every time zone, hundreds of kills, random walks by a new seed, which is
@@ -37,13 +45,14 @@ test: .venv/ready .venv/browser
 test-all: .venv/ready
 	$(PYTEST) --full $(if $(SEED),--seed $(SEED)) --crash-kills 200 --crash-jobs 20000
 
-check: .venv/ready
+check: .venv/ready .venv/node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	clients/typescript/node_modules/.bin/tsc --noEmit -p clients/typescript
 	$(MAKE) docs
-	$(MAKE) test BROWSER=--need-browser
+	$(MAKE) test BROWSER=--need-browser NODE=--need-node
 
 # the pages of docs/ as a searchable site in build/site; fails on a broken link, and on anything loaded from elsewhere
 docs: .venv/ready
@@ -52,6 +61,7 @@ docs: .venv/ready
 format: .venv/ready
 	$(BIN)/python tools/async_twins.py
 	$(BIN)/python tools/async_client.py
+	$(BIN)/python tools/typescript_wire.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -37,6 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--crash-kills", type=int, default=4, help="how many processes the crash tests kill")
     group.addoption("--crash-jobs", type=int, default=300, help="how many jobs the crash tests run")
     group.addoption("--need-browser", action="store_true", help="fail where there is no Chromium")
+    group.addoption("--need-node", action="store_true", help="fail where there is no Node.js")
     group.addoption("--sqlite-prefix", default="", help="the prefix of tables in SQLite files: headway_")
     sizes_and_seeds.add_options(parser)
 

@@ -1,0 +1,199 @@
+/** Client: Headway's verbs over HTTP. */
+
+import { z } from "zod";
+import { ConfigError, NotAllowed } from "./errors.js";
+import { JobPages, JobResult } from "./values.js";
+import { type CallOptions, type Request, Transport } from "./requests.js";
+import { type ClientOptions, type Duration, readSettings, type Settings } from "./settings.js";
+import { type StreamEvent, streamOf } from "./stream.js";
+import {
+  Attempt,
+  AttemptList,
+  BatchMade,
+  Changed,
+  Emitted,
+  Job,
+  type JobChange,
+  type JobIn,
+  JobList,
+  JobMade,
+  type ListJobsQuery,
+  ResultView,
+  type Retry,
+  SignalMade,
+  WhyView,
+} from "./wire.js";
+
+/** The options of a job to enqueue, as `POST /jobs` takes them. */
+export type EnqueueOptions = Omit<JobIn, "kind" | "payload" | "definition_key" | "dedupe_key">;
+export type NewJob = EnqueueOptions & { kind: string; payload?: object };
+export type ListFilters = Omit<ListJobsQuery, "definition_key" | "dedupe_key">;
+/** When a job is to run: at a time, or after a while. */
+export type When = { scheduled_for: string | Date } | { delay: Duration };
+
+const LONGEST_WAIT_S = 30;
+
+/**
+ * Asks one server, with one key. What is not given comes from HEADWAY_API, HEADWAY_KEY and the other settings. Requests
+ * that may be repeated are tried again when the server is away; those that create something carry an Idempotency-Key,
+ * so it is created once. For servers only: a key must not reach a browser.
+ */
+export class Client {
+  readonly settings: Settings;
+  /** For the worker. @internal */
+  readonly transport: Transport;
+
+  constructor(options: ClientOptions = {}) {
+    refuseBrowsers();
+    this.settings = readSettings(options);
+    this.transport = new Transport(this.settings);
+  }
+
+  // jobs
+
+  /** Enqueue a job: `client.enqueue("welcome", { user_id: 7 }, { delay: "5m" })`. */
+  enqueue(kind: string, payload: object = {}, options: EnqueueOptions = {}, call?: CallOptions): Promise<JobMade> {
+    return this.#send(
+      { method: "POST", path: "/jobs", answer: JobMade, body: { kind, payload, ...options }, creates: true },
+      call,
+    );
+  }
+
+  /** Enqueue up to 1,000 jobs, all or none. */
+  async enqueueMany(jobs: readonly NewJob[], call?: CallOptions): Promise<JobMade[]> {
+    const body = { jobs };
+    const made = await this.#send(
+      { method: "POST", path: "/jobs/batch", answer: BatchMade, body, creates: true },
+      call,
+    );
+    return made.jobs;
+  }
+
+  get(id: string, call?: CallOptions): Promise<Job> {
+    return this.#send({ method: "GET", path: jobPath(id), answer: Job }, call);
+  }
+
+  /** The jobs that match, newest first: `await` it for a page, or iterate over all of them with `for await`. */
+  list(filters: ListFilters = {}, call?: CallOptions): JobPages {
+    return new JobPages((cursor) => {
+      const query = cursor === undefined ? filters : { ...filters, cursor, offset: undefined };
+      return this.#send({ method: "GET", path: "/jobs", answer: JobList, query: { ...query } }, call);
+    });
+  }
+
+  /** How the job ended, or where it is after so many seconds. */
+  async result(id: string, { wait = 0 }: { wait?: number } = {}, call?: CallOptions): Promise<JobResult> {
+    const end = performance.now() + wait * 1000;
+    for (;;) {
+      const left = Math.min(Math.max((end - performance.now()) / 1000, 0), LONGEST_WAIT_S);
+      const path = jobPath(id, "/result");
+      const said = await this.#send(
+        { method: "GET", path, answer: ResultView, query: { wait: left }, wait: left },
+        call,
+      );
+      const found = new JobResult(said.status, said.result, said.error);
+      if (found.finished || performance.now() >= end) return found;
+    }
+  }
+
+  async attempts(id: string, call?: CallOptions): Promise<Attempt[]> {
+    return (await this.#send({ method: "GET", path: jobPath(id, "/attempts"), answer: AttemptList }, call)).items;
+  }
+
+  /** Why the job is not running, or what it is doing. */
+  async why(id: string, call?: CallOptions): Promise<string[]> {
+    return (await this.#send({ method: "GET", path: jobPath(id, "/why"), answer: WhyView }, call)).reasons;
+  }
+
+  /**
+   * What happens to a job as it happens: the job whenever it changes, its executions as they end, its log. A broken
+   * connection is made again and resumes. It ends once the job has ended or was deleted; with `follow` only then.
+   */
+  stream(id: string, { follow = false }: { follow?: boolean } = {}, call?: CallOptions): AsyncGenerator<StreamEvent> {
+    return streamOf(this.transport, jobPath(id, "/stream"), follow, call);
+  }
+
+  /** Cancel a job, or ask it to stop; gives its status. */
+  async cancel(id: string, body: { reason?: string } = {}, call?: CallOptions): Promise<Job["status"]> {
+    return (await this.#send({ method: "POST", path: jobPath(id, "/cancel"), answer: Changed, body }, call)).status;
+  }
+
+  /** Run a finished job again; gives the job that runs. */
+  retry(id: string, changes: Retry = {}, call?: CallOptions): Promise<Job> {
+    const path = jobPath(id, "/retry");
+    return this.#send({ method: "POST", path, answer: Job, body: changes, repeatable: false }, call);
+  }
+
+  /** Give a waiting job another time, or run a finished one again at that time. */
+  async reschedule(id: string, when: When, call?: CallOptions): Promise<Job> {
+    try {
+      return await this.change(id, when, call);
+    } catch (error) {
+      if (error instanceof NotAllowed && error.status === 409) return await this.retry(id, when, call);
+      throw error;
+    }
+  }
+
+  /** Make a scheduled job due now; gives its status. */
+  async run(id: string, call?: CallOptions): Promise<Job["status"]> {
+    return (await this.#send({ method: "POST", path: jobPath(id, "/run"), answer: Changed }, call)).status;
+  }
+
+  /** Change a job that waits: priority, scheduled_for, queue, max_attempts, payload and so on. */
+  change(id: string, changes: JobChange, call?: CallOptions): Promise<Job> {
+    return this.#send({ method: "PATCH", path: jobPath(id), answer: Job, body: changes }, call);
+  }
+
+  /** Delete a finished job, for good. */
+  async delete(id: string, call?: CallOptions): Promise<void> {
+    await this.#send({ method: "DELETE", path: jobPath(id), answer: z.undefined(), repeatable: false }, call);
+  }
+
+  // machines and events
+
+  /** Start a new machine from a step of another. */
+  fork(id: string, from: { at?: number; state?: unknown; step?: string } = {}, call?: CallOptions): Promise<Job> {
+    return this.#send({ method: "POST", path: jobPath(id, "/fork"), answer: Job, body: from, repeatable: false }, call);
+  }
+
+  /** Send a signal to a machine; gives the signal's id. */
+  async signal(
+    id: string,
+    name: string,
+    payload?: unknown,
+    options: { dedup_key?: string } = {},
+    call?: CallOptions,
+  ): Promise<string> {
+    const body = { name, payload, ...options };
+    const path = jobPath(id, "/signal");
+    return (await this.#send({ method: "POST", path, answer: SignalMade, body, creates: true }, call)).id;
+  }
+
+  /** Store an event, of which triggers make jobs; gives its id. */
+  async emit(
+    name: string,
+    payload: unknown = {},
+    options: { correlation_id?: string } = {},
+    call?: CallOptions,
+  ): Promise<string> {
+    const body = { name, payload, ...options };
+    return (await this.#send({ method: "POST", path: "/events", answer: Emitted, body, creates: true }, call)).id;
+  }
+
+  #send<T>(request: Request<T>, call?: CallOptions): Promise<T> {
+    return this.transport.send(request, call);
+  }
+}
+
+function jobPath(id: string, rest = ""): string {
+  return `/jobs/${encodeURIComponent(id)}${rest}`;
+}
+
+function refuseBrowsers(): void {
+  const scope = globalThis as { window?: { document?: unknown }; process?: { versions?: { node?: string } } };
+  if (scope.window?.document !== undefined || scope.process?.versions?.node === undefined) {
+    throw new ConfigError(
+      "this is a browser, where a key is everybody's: use the client on your server, and call that",
+    );
+  }
+}

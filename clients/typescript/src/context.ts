@@ -1,0 +1,105 @@
+/** Context: what a handler may know of its job, and say of it while it runs. */
+
+import type { Logger } from "./logs.js";
+import type { ClaimedJob } from "./wire.js";
+
+/** What the next heartbeat says of a job. */
+export interface Said {
+  progress?: number;
+  note?: string;
+  log?: string;
+}
+
+/** Why `ctx.signal` was aborted. */
+export class Stopped extends Error {
+  override readonly name = "AbortError";
+
+  constructor(
+    readonly why: "canceled" | "timeout" | "lost" | "stopping",
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const LONGEST_LOG = 65_536; // the server keeps no more of it
+
+/** One execution of a job. */
+export class Context {
+  readonly jobId: string;
+  readonly fence: number;
+  readonly kind: string;
+  readonly queue: string;
+  readonly tenantId: string;
+  /** Executions that failed before this one. */
+  readonly tries: number;
+  readonly traceId: string;
+  /** The W3C header that takes the trace on. */
+  readonly traceparent: string;
+  /** The step of a machine. */
+  readonly step: string | null;
+  /** The signals that the step has not read yet. */
+  readonly signals: ClaimedJob["signals"];
+  /** The jobs that the step before has spawned. */
+  readonly children: ClaimedJob["children"];
+  /** Whether the await ended without its signals. */
+  readonly timedOut: boolean;
+  /** Everything that the server says of the job. */
+  readonly job: ClaimedJob;
+  readonly logger: Logger;
+  /** Aborts when the job was canceled, is over its timeout, is not this worker's any more, or the grace is over. */
+  readonly signal: AbortSignal;
+  /** Aborts when the worker begins to stop: the grace period runs. */
+  readonly stopping: AbortSignal;
+
+  readonly #abort = new AbortController();
+  #said: Said = {};
+
+  constructor(job: ClaimedJob, logger: Logger, stopping: AbortSignal) {
+    this.job = job;
+    this.jobId = job.id;
+    this.fence = job.fence;
+    this.kind = job.kind;
+    this.queue = job.queue;
+    this.tenantId = job.tenant_id;
+    this.tries = job.tries;
+    this.traceId = job.trace_id;
+    this.traceparent = job.traceparent;
+    this.step = job.step;
+    this.signals = job.signals;
+    this.children = job.children;
+    this.timedOut = job.timed_out;
+    this.logger = logger;
+    this.signal = this.#abort.signal;
+    this.stopping = stopping;
+  }
+
+  /** Show how much is done, from 0 to 1, with the next heartbeat. */
+  progress(part: number, note?: string): void {
+    this.#said.progress = Math.min(Math.max(Number.isFinite(part) ? part : 0, 0), 1);
+    if (note !== undefined) this.#said.note = note.toWellFormed();
+  }
+
+  /** Add a line to the job's log, with the next heartbeat. */
+  log(line: string): void {
+    this.#said.log = `${this.#said.log ?? ""}${line.toWellFormed()}\n`.slice(-LONGEST_LOG);
+  }
+
+  /** @internal */
+  abort(reason: Stopped): void {
+    this.#abort.abort(reason);
+  }
+
+  /** What is to be said now. @internal */
+  takeSaid(): Said {
+    const said = this.#said;
+    this.#said = {};
+    return said;
+  }
+
+  /** A heartbeat was lost. @internal */
+  sayAgain(said: Said): void {
+    const log = `${said.log ?? ""}${this.#said.log ?? ""}`.slice(-LONGEST_LOG);
+    this.#said = { ...said, ...this.#said, ...(log === "" ? {} : { log }) };
+  }
+}

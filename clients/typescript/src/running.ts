@@ -1,0 +1,127 @@
+/** One execution of a job: calls its handler, and turns what that gave or threw into what the server is told. */
+
+import { type Context, Stopped } from "./context.js";
+import type { Handler } from "./handlers.js";
+import { Fatal, Retry, StepOutcome } from "./outcomes.js";
+import { encode } from "./requests.js";
+import type { EndIn } from "./wire.js";
+
+/** What is said of an end, beside the job's id and fence. */
+export type End = Omit<EndIn, "id" | "fence">;
+
+const LONGEST_ERROR = 16_000;
+
+export class Running {
+  readonly key: string;
+  readonly began = performance.now();
+  /** Nothing is said about it any more. */
+  dropped = false;
+  /** Its end is known, and about to be written. */
+  ended = false;
+  /** Settles when the handler has really come to an end, which may be after a timeout was reported. */
+  handled: Promise<unknown> = Promise.resolve();
+
+  constructor(readonly ctx: Context) {
+    this.key = keyOf({ id: ctx.jobId, fence: ctx.fence });
+  }
+
+  get name(): { id: string; fence: number } {
+    return { id: this.ctx.jobId, fence: this.ctx.fence };
+  }
+
+  /** Run it; gives its end, and never throws. */
+  async run(handler: Handler | undefined): Promise<End> {
+    const { ctx } = this;
+    const runner = handler?.runnerOf(ctx.step);
+    if (runner === undefined) {
+      this.ended = true;
+      return { error: `no handler here for ${ctx.kind}, step ${ctx.step}`, delay: "30s" };
+    }
+    const given = ctx.job.state ?? ctx.job.payload;
+    const handled = (async () => runner(given, ctx))(); // a plain function may throw at once
+    this.handled = handled.catch(() => undefined);
+    const late = timeoutOf(ctx);
+    try {
+      return this.#endOf(await Promise.race([handled, late.promise]));
+    } catch (error) {
+      return this.#endOfError(error);
+    } finally {
+      this.ended = true;
+      late.clear();
+    }
+  }
+
+  drop(reason: Stopped): void {
+    this.dropped = true;
+    this.ctx.abort(reason);
+  }
+
+  #endOf(value: unknown): End {
+    const { ctx } = this;
+    let end: End;
+    if (value instanceof StepOutcome) {
+      const read = ctx.signals.map((each) => each.id);
+      const outcome = read.length === 0 ? value.said : { ...value.said, signals: read };
+      end = { outcome, continue: !ctx.stopping.aborted && !ctx.signal.aborted };
+    } else {
+      end = { result: value ?? null };
+    }
+    encode(end); // what has no JSON is the handler's fault, and is said to be
+    return end;
+  }
+
+  #endOfError(error: unknown): End {
+    const { ctx } = this;
+    const stopped: unknown = ctx.signal.reason;
+    if (stopped instanceof Stopped) {
+      if (stopped.why === "timeout") {
+        ctx.logger.warning(stopped.message);
+        return { error: stopped.message };
+      }
+      // it was asked to stop, and did; the server makes it canceled if that was asked
+      return { error: stopped.message, delay: 0 };
+    }
+    if (error instanceof Retry) {
+      ctx.logger.info("the handler asked for a retry", { error: error.message });
+      return { error: error.message.toWellFormed(), delay: error.delay };
+    }
+    if (error instanceof Fatal) {
+      ctx.logger.error("the job is dead: another try could not help", { error: error.message });
+      return { error: error.message.toWellFormed() || "the handler gave up", retry: false };
+    }
+    const text = textOf(error);
+    ctx.logger.warning("attempt failed", { error: text });
+    return { error: text };
+  }
+}
+
+export function keyOf({ id, fence }: { id: string; fence: number }): string {
+  return `${id}/${fence}`;
+}
+
+/** Aborts and rejects when the job is over its timeout. */
+function timeoutOf(ctx: Context): { promise: Promise<never>; clear: () => void } {
+  const ms = ctx.job.timeout_ms;
+  let timer: NodeJS.Timeout | undefined;
+  const promise = new Promise<never>((_, reject) => {
+    if (ms === null) return;
+    const late = () => {
+      const stopped = new Stopped("timeout", `timed out after ${ms / 1000} s`);
+      ctx.abort(stopped);
+      reject(stopped);
+    };
+    timer = setTimeout(late, Math.min(ms, 2 ** 31 - 1)); // a longer one would fire at once
+  });
+  return { promise, clear: () => clearTimeout(timer) };
+}
+
+/** The stack, and those of its causes. */
+function textOf(error: unknown): string {
+  const parts: string[] = [];
+  for (let each: unknown = error, depth = 0; each !== undefined && depth < 5; depth++) {
+    const text = each instanceof Error ? (each.stack ?? `${each.name}: ${each.message}`) : String(each);
+    parts.push(text);
+    each = each instanceof Error ? each.cause : undefined;
+  }
+  return parts.join("\ncaused by: ").slice(0, LONGEST_ERROR).toWellFormed();
+}

@@ -1,0 +1,339 @@
+/** Worker: claims jobs over HTTP, runs their handlers, and says how they ended. */
+
+import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
+import { hostname } from "node:os";
+import type { Client } from "./client.js";
+import { Context, type Said, Stopped } from "./context.js";
+import { Ends, type Owner } from "./ends.js";
+import { ApiError, ConfigError, HeadwayError, LeaseLost } from "./errors.js";
+import type { Handler } from "./handlers.js";
+import { beatAfter } from "./lease.js";
+import { Logger, type LogSink, toStandardError } from "./logs.js";
+import { type Answer, backoff, readAnswer, type Request, sleep } from "./requests.js";
+import { keyOf, Running } from "./running.js";
+import { type Duration, seconds } from "./settings.js";
+import { Slots } from "./slots.js";
+import { VERSION } from "./version.js";
+import { Beats, Claimed, type ClaimedJob, Released } from "./wire.js";
+
+export interface WorkerOptions {
+  /** How many jobs of each queue may run at a time: `{ mail: 5 }`. */
+  queues: Readonly<Record<string, number>>;
+  /** What runs jobs of each kind. */
+  handlers: ReadonlyMap<string, Handler> | Readonly<Record<string, Handler>>;
+  /** How long a stopping worker lets its jobs run; by default HEADWAY_GRACE. */
+  grace?: Duration | undefined;
+  /** The longest time between two heartbeats, by default 20 s: so soon it learns of a cancel. */
+  heartbeat?: Duration | undefined;
+  /** Where log lines go; by default to standard error, as JSON. */
+  log?: LogSink | undefined;
+}
+
+const WAIT_S = 20; // for work
+const FIRST_BEAT_S = 5; // until the lease is known
+const LONGEST_BEAT_S = 20;
+const TOO_OFTEN_S = 0.2;
+const SIGN_OFF_S = 10;
+
+/**
+ * Runs jobs of some queues. `run` works until `stop`, SIGTERM or SIGINT: then it claims no more, lets its jobs run for
+ * the grace period, and gives back those that are left, uncharged. A second signal ends the grace period.
+ */
+export class Worker {
+  /** New at each start. */
+  readonly workerId = randomUUID();
+
+  readonly #client: Client;
+  readonly #queues: ReadonlyMap<string, number>;
+  readonly #handlers: ReadonlyMap<string, Handler>;
+  readonly #graceS: number;
+  readonly #logger: Logger;
+  readonly #stopping = new AbortController(); // claims no more
+  readonly #graceOver = new AbortController();
+  readonly #over = new AbortController(); // says nothing more
+  readonly #running = new Map<string, Running>();
+  readonly #slots = new Map<string, Slots>();
+  readonly #ends: Ends;
+  readonly #longestBeatS: number;
+  #beatS: number;
+  #sooner = new AbortController();
+  #registered = false;
+  #began = false;
+
+  constructor(client: Client, { queues, handlers, grace, heartbeat = LONGEST_BEAT_S, log }: WorkerOptions) {
+    setMaxListeners(0, this.#stopping.signal, this.#over.signal); // any number of handlers may listen
+    this.#client = client;
+    this.#queues = new Map(Object.entries(queues));
+    this.#handlers = handlers instanceof Map ? handlers : new Map(Object.entries(handlers));
+    if (this.#queues.size === 0 || [...this.#queues.values()].some((n) => !Number.isInteger(n) || n < 1)) {
+      throw new ConfigError(`queues: ${JSON.stringify(queues)} must name at least one queue, with its slots from 1`);
+    }
+    if (this.#handlers.size === 0) throw new ConfigError("no handlers: give some, by kind");
+    this.#graceS = grace === undefined ? client.settings.grace : seconds(grace);
+    this.#longestBeatS = seconds(heartbeat);
+    this.#beatS = Math.min(FIRST_BEAT_S, this.#longestBeatS);
+    const sink = log ?? toStandardError(client.settings);
+    this.#logger = new Logger(client.settings.logLevel, sink, { worker_id: this.workerId });
+    const owner: Owner = {
+      workerId: this.workerId,
+      forget: (run) => this.#forget(run),
+      goOn: (run, job) => this.#goOn(run, job),
+      lose: (reason) => this.#lose(reason),
+    };
+    this.#ends = new Ends(client.transport, owner, this.#logger, this.#over.signal);
+  }
+
+  /** Claim no more, finish, end. */
+  stop(): void {
+    this.#stopping.abort(new Stopped("stopping", "the worker stops"));
+  }
+
+  /** Work until `stop`, the signal, SIGTERM or SIGINT. A worker runs once. */
+  async run({ signal, handleSignals = true }: { signal?: AbortSignal; handleSignals?: boolean } = {}): Promise<void> {
+    if (this.#began) throw new ConfigError("a worker runs once: make another one");
+    this.#began = true;
+    const stop = () => (this.#stopping.signal.aborted ? this.#graceOver.abort() : this.stop());
+    const asked = () => this.stop();
+    if (signal?.aborted) this.stop();
+    signal?.addEventListener("abort", asked, { once: true });
+    if (handleSignals) process.on("SIGTERM", stop).on("SIGINT", stop);
+    this.#logger.info("worker started", { queues: Object.fromEntries(this.#queues), pid: process.pid });
+    const beats = this.#beats();
+    try {
+      await Promise.all([...this.#queues].map(([queue, slots]) => this.#claimFrom(queue, slots)));
+      await this.#finish();
+    } finally {
+      this.#over.abort(new Stopped("stopping", "the worker has stopped"));
+      this.#sooner.abort();
+      await beats;
+      signal?.removeEventListener("abort", asked);
+      process.off("SIGTERM", stop).off("SIGINT", stop);
+      this.#logger.info("worker stopped");
+    }
+  }
+
+  // claims
+
+  async #claimFrom(queue: string, count: number): Promise<void> {
+    const slots = new Slots(count, this.#stopping.signal);
+    this.#slots.set(queue, slots);
+    const { signal } = this.#stopping;
+    try {
+      while (!signal.aborted) {
+        const taken = await slots.takeAll();
+        const began = performance.now();
+        let jobs: ClaimedJob[] = [];
+        try {
+          jobs = await this.#claim(queue, taken, signal);
+        } finally {
+          slots.release(taken - jobs.length);
+        }
+        for (const job of jobs) this.#start(job);
+        // a server that does not wait must not be asked without a pause
+        if (jobs.length === 0 && performance.now() - began < TOO_OFTEN_S * 1000) await sleep(TOO_OFTEN_S, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  async #claim(queue: string, limit: number, signal: AbortSignal): Promise<ClaimedJob[]> {
+    const body = {
+      worker_id: this.workerId,
+      claim_id: randomUUID(),
+      queues: [queue],
+      kinds: [...this.#handlers.keys()].sort(),
+      limit: Math.min(limit, 1000),
+      wait: WAIT_S,
+      hostname: hostname(),
+      version: VERSION,
+    };
+    const request: Request<Claimed> = {
+      method: "POST",
+      path: "/worker/jobs/claim",
+      answer: Claimed,
+      body,
+      wait: WAIT_S,
+      repeatable: false,
+    };
+    for (let failures = 0; ; failures++) {
+      try {
+        this.#registered = true;
+        const { said, answer } = await this.#ask(request, signal);
+        this.#lease(said.lease_expires_at, answer);
+        return said.jobs;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof HeadwayError)) throw error;
+        if (error instanceof ApiError && [401, 403, 404, 422].includes(error.status)) {
+          this.#logger.error("the server refuses this worker's claims", { error: error.message });
+        } else if (failures === 0) {
+          this.#logger.warning("a claim failed: it is repeated", { error: error.message });
+        }
+        // the same claim again: what it brought the first time is not lost
+        await sleep(backoff(failures + 1, 0.2), signal);
+      }
+    }
+  }
+
+  #lease(expiresAt: string, answer: Answer): void {
+    const before = this.#beatS;
+    this.#beatS = beatAfter(expiresAt, answer.headers.get("Date"), this.#longestBeatS);
+    if (this.#beatS < before / 2) this.#sooner.abort();
+  }
+
+  // running
+
+  #start(job: ClaimedJob): void {
+    const fields = {
+      trace_id: job.trace_id,
+      job_id: job.id,
+      job_type: job.kind,
+      tenant_id: job.tenant_id,
+      attempt_no: job.fence,
+    };
+    const run = new Running(new Context(job, this.#logger.with(fields), this.#stopping.signal));
+    this.#running.set(run.key, run);
+    void run.run(this.#handlers.get(job.kind)).then((end) => {
+      if (!run.dropped) this.#ends.add(run, end);
+    });
+  }
+
+  /** Free its slot, once its handler has really ended. */
+  #forget(run: Running): void {
+    if (this.#running.delete(run.key)) void run.handled.then(() => this.#slots.get(run.ctx.queue)?.release());
+  }
+
+  #goOn(run: Running, job: ClaimedJob): void {
+    this.#running.delete(run.key);
+    this.#start(job);
+  }
+
+  #drop(run: Running, reason: Stopped): void {
+    run.drop(reason);
+    this.#forget(run);
+  }
+
+  /** Everything that ran is lost; the next claim begins anew. */
+  #lose(reason: string): void {
+    this.#logger.warning(`the lease was lost: ${reason}`, { jobs: this.#running.size });
+    for (const run of [...this.#running.values()]) this.#drop(run, new Stopped("lost", "the lease was lost"));
+  }
+
+  // heartbeats
+
+  async #beats(): Promise<void> {
+    const over = this.#over.signal;
+    while (!over.aborted) {
+      this.#sooner = new AbortController();
+      // a lease that turns out to be shorter brings the next heartbeat forward
+      const slept = await sleep(this.#beatS, this.#sooner.signal).then(
+        () => true,
+        () => false,
+      );
+      if (slept && this.#running.size > 0) await this.#sayHeld([...this.#running.values()], over);
+    }
+  }
+
+  /** Name the jobs that the worker holds; what it claimed before and does not name is released, uncharged. */
+  async #sayHeld(runs: readonly Running[], signal: AbortSignal): Promise<void> {
+    const reports = newest(runs).map((run): [Running, Said] => [run, run.ctx.takeSaid()]);
+    try {
+      this.#heard(await this.#beat(reports, signal));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof LeaseLost) return this.#lose(error.message);
+      this.#logger.warning("a heartbeat failed", { error: String(error) });
+      if (!(error instanceof ApiError && error.status < 500 && error.status !== 429)) {
+        for (const [run, said] of reports) run.ctx.sayAgain(said);
+        return;
+      }
+      // what was said of the jobs is refused: the lease matters more
+      await this.#beat(
+        reports.map(([run]) => [run, {}]),
+        signal,
+      )
+        .then((said) => this.#heard(said))
+        .catch(() => undefined);
+    }
+  }
+
+  async #beat(reports: readonly [Running, Said][], signal: AbortSignal): Promise<Beats> {
+    const jobs = reports.map(([run, said]) => ({ ...run.name, ...said }));
+    const body = { worker_id: this.workerId, jobs };
+    const { said, answer } = await this.#ask(
+      { method: "POST", path: "/worker/heartbeat", answer: Beats, body },
+      signal,
+    );
+    this.#lease(said.lease_expires_at, answer);
+    return said;
+  }
+
+  #heard(said: Beats): void {
+    for (const each of said.cancel_requested) {
+      this.#running.get(keyOf(each))?.ctx.abort(new Stopped("canceled", "canceled"));
+    }
+    for (const each of said.lost) {
+      const run = this.#running.get(keyOf(each));
+      if (run === undefined || run.ended) continue;
+      run.ctx.logger.warning("the job is not this worker's any more");
+      this.#drop(run, new Stopped("lost", "the job is not this worker's any more"));
+    }
+  }
+
+  // the end
+
+  /** Let jobs end for the grace period; give back the others, uncharged, and sign off. */
+  async #finish(): Promise<void> {
+    const graceOver = this.#graceOver.signal;
+    this.#logger.info("worker stopping", { jobs: [...this.#running.values()].map((run) => run.ctx.jobId) });
+    const idle = (async () => {
+      while (this.#running.size > 0 && !graceOver.aborted) {
+        await Promise.all([...this.#running.values()].map((run) => run.handled));
+        await this.#ends.written();
+      }
+    })();
+    const waited = sleep(this.#graceS, graceOver).catch(() => undefined);
+    await Promise.race([idle, waited]);
+    this.#graceOver.abort();
+    if (!this.#registered) return;
+    const signOff = AbortSignal.any([this.#over.signal, AbortSignal.timeout(SIGN_OFF_S * 1000)]);
+    try {
+      this.#heard(
+        await this.#beat(
+          newest([...this.#running.values()]).map((run) => [run, run.ctx.takeSaid()]),
+          signOff,
+        ),
+      );
+      for (const run of [...this.#running.values()]) {
+        if (!run.ended) this.#drop(run, new Stopped("stopping", "the worker stopped before it ended"));
+      }
+      await Promise.race([this.#ends.written(), sleep(SIGN_OFF_S, signOff)]);
+      await this.#beat([], signOff); // what it does not name any more is released, a claim whose answer got lost too
+      const body = { worker_id: this.workerId, leave: true };
+      await this.#client.transport.send(
+        { method: "POST", path: "/worker/release", answer: Released, body },
+        { signal: signOff },
+      );
+    } catch (error) {
+      if (error instanceof LeaseLost) return; // it is not registered any more
+      this.#logger.warning("the worker could not sign off: its lease runs out", { error: String(error) });
+    }
+  }
+
+  async #ask<T>(request: Request<T>, signal: AbortSignal): Promise<{ said: T; answer: Answer }> {
+    const answer = await this.#client.transport.exchange(request, { signal });
+    return { said: readAnswer(request, answer), answer };
+  }
+}
+
+/** Each job once, in its last execution: one before may still wait for the answer that it was settled. */
+function newest(runs: readonly Running[]): Running[] {
+  const found = new Map<string, Running>();
+  for (const run of runs) {
+    const other = found.get(run.ctx.jobId);
+    if (other === undefined || other.ctx.fence < run.ctx.fence) found.set(run.ctx.jobId, run);
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,177 @@
+/** What needs no server: settings, events, values, types. */
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { describe, it } from "node:test";
+import {
+  Client,
+  ConfigError,
+  handler,
+  JobFailed,
+  JobResult,
+  machine,
+  NotFinished,
+  outcome,
+  step,
+  Unavailable,
+  Worker,
+} from "@headway/client";
+import { z } from "zod";
+import { readSettings, seconds } from "../dist/settings.js";
+import { beatAfter } from "../dist/lease.js";
+import { encode } from "../dist/requests.js";
+import { sentEvents } from "../dist/sse.js";
+
+describe("units", () => {
+  it("settings are read strictly", () => {
+    const found = readSettings(
+      {},
+      { HEADWAY_API: "https://x/", HEADWAY_KEY: "hw_a", HEADWAY_GRACE: "2m", HEADWAY_URL: "x" },
+    );
+    assert.deepEqual([found.url, found.key, found.grace], ["https://x", "hw_a", 120]);
+    assert.equal(readSettings({ url: "http://y", key: "hw_b" }, { HEADWAY_KEY: "hw_a" }).key, "hw_b");
+    assert.equal(seconds("250ms"), 0.25);
+    const key = { HEADWAY_KEY: "hw_a" };
+    const wrong: [NodeJS.ProcessEnv, string][] = [
+      [{}, "HEADWAY_KEY"],
+      [{ HEADWAY_KEY: "abc" }, "HEADWAY_KEY"],
+      [{ ...key, HEADWAY_TIMEOUT: "soon" }, "HEADWAY_TIMEOUT='soon'"],
+      [{ ...key, HEADWAY_RETRIES: "-1" }, "HEADWAY_RETRIES"],
+      [{ ...key, HEADWAY_API: "localhost" }, "HEADWAY_API"],
+      [{ ...key, HEADWAY_LOG_FORMAT: "xml" }, "HEADWAY_LOG_FORMAT"],
+      [{ ...key, HEADWAY_LOG_LEVEL: "loud" }, "HEADWAY_LOG_LEVEL"],
+      [{ ...key, HEADWAY_TENANT: " " }, "HEADWAY_TENANT"],
+      [{ ...key, HEADWAY_TIMEOUTS: "1" }, "HEADWAY_TIMEOUT?"],
+    ];
+    for (const [environ, named] of wrong) {
+      assert.throws(
+        () => readSettings({}, environ),
+        (error) => {
+          assert.ok(
+            error instanceof ConfigError && error.message.includes(named) && !error.message.includes("abc"),
+            `${error}`,
+          );
+          return true;
+        },
+      );
+    }
+    assert.throws(
+      () => readSettings({ timeout: "soon" }, key),
+      /timeout: "soon" \(HEADWAY_TIMEOUT\) is not a duration/,
+    );
+    assert.throws(() => readSettings({ keys: "hw_b" } as object, key), /keys is not an option/);
+  });
+
+  it("it refuses to run in a browser", () => {
+    const scope = globalThis as { window?: unknown };
+    scope.window = { document: {} };
+    try {
+      assert.throws(() => new Client({ key: "hw_a" }), /this is a browser/);
+    } finally {
+      delete scope.window;
+    }
+    // and a bundler for browsers does not find it
+    const script = "await import('@headway/client').then(() => process.exit(9), (error) => console.log(error.code))";
+    const done = spawnSync(process.execPath, ["--conditions=browser", "--input-type=module", "-e", script], {
+      encoding: "utf8",
+    });
+    assert.equal(done.stdout.trim(), "ERR_PACKAGE_PATH_NOT_EXPORTED", done.stderr);
+  });
+
+  it("server-sent events are parsed however they are cut", async () => {
+    const text =
+      ': hi\r\nevent: job\r\nid: 1-2\r\ndata: {"a":\r\ndata: "ü€😀"}\r\n\r\ndata:plain\n\nid\ndata: x\r\rdata: cut';
+    const bytes = new TextEncoder().encode(text);
+    for (const size of [1, 2, 3, 7, bytes.length]) {
+      const found = [];
+      for await (const each of sentEvents(cut(bytes, size))) found.push(each);
+      assert.deepEqual(found, [
+        { event: "job", data: '{"a":\n"ü€😀"}', id: "1-2" },
+        { event: "message", data: "plain", id: "1-2" },
+        { event: "message", data: "x", id: "" },
+      ]);
+    }
+  });
+
+  it("what has no JSON is refused, not changed", () => {
+    assert.equal(encode({ at: new Date(0), none: undefined }), '{"at":"1970-01-01T00:00:00.000Z"}');
+    for (const value of [
+      { n: NaN },
+      { n: -Infinity },
+      { m: new Map() },
+      { s: new Set() },
+      { b: 1n },
+      undefined,
+      () => 1,
+    ]) {
+      assert.throws(() => encode(value), TypeError);
+    }
+  });
+
+  it("heartbeats follow the server's clock, not ours", () => {
+    const date = new Date("2001-02-03T04:05:06Z").toUTCString(); // a server whose clock is decades behind
+    assert.equal(beatAfter("2001-02-03T04:06:07Z", date, 20), 20);
+    assert.equal(beatAfter("2001-02-03T04:05:16Z", date, 20), 3);
+    assert.equal(beatAfter("2001-02-03T04:05:16Z", date, 1), 1);
+    assert.equal(beatAfter("2001-02-03T04:05:01Z", date, 20), 0.1);
+    assert.equal(beatAfter(new Date(Date.now() + 3_600_000).toISOString(), null, 20), 20);
+  });
+
+  it("a result is unwrapped", () => {
+    assert.equal(new JobResult("succeeded", 7, null).unwrap(z.number()), 7);
+    assert.throws(() => new JobResult("succeeded", "7", null).unwrap(z.number()), z.ZodError);
+    assert.throws(() => new JobResult("running", null, null).unwrap(), NotFinished);
+    assert.throws(
+      () => new JobResult("dead", null, "boom").unwrap(),
+      (error) => error instanceof JobFailed && error.error === "boom" && error.status === "dead",
+    );
+  });
+
+  it("a server that is away is named", async () => {
+    const listener = createServer().listen(0, "127.0.0.1");
+    await once(listener, "listening");
+    const { port } = listener.address() as AddressInfo;
+    await new Promise((resolve) => listener.close(resolve));
+    const client = new Client({ url: `http://127.0.0.1:${port}`, key: "hw_x", retries: 1 });
+    await assert.rejects(client.get("x"), (error) => {
+      assert.ok(error instanceof Unavailable);
+      assert.match(error.message, /127\.0\.0\.1:\d+ could not be reached, 2 times: .*ECONNREFUSED/);
+      return true;
+    });
+  });
+
+  it("what cannot be a worker is refused", async () => {
+    const client = new Client({ key: "hw_x" });
+    const handlers = { welcome: handler(z.unknown(), () => 1) };
+    for (const queues of [{}, { mail: 0 }, { mail: 1.5 }])
+      assert.throws(() => new Worker(client, { queues, handlers }), /queues: /);
+    assert.throws(() => new Worker(client, { queues: { mail: 1 }, handlers: {} }), /no handlers/);
+  });
+
+  it("a machine's steps go on with steps that there are", () => {
+    const any = z.object({ n: z.number() });
+    machine({
+      start: step(any, ({ n }) => outcome.next("pay", { n: n + 1 })),
+      pay: step(any, async (_, ctx) =>
+        ctx.timedOut ? outcome.stop("late") : outcome.await("paid", { then: "ship", timeout: "3d" }),
+      ),
+      ship: step(any, () => outcome.done()),
+    });
+    // @ts-expect-error there is no step "shpi"
+    machine({ start: step(any, () => outcome.next("shpi")), ship: step(any, () => outcome.done()) });
+    // @ts-expect-error nor is it found after an await
+    machine({ start: step(any, () => outcome.await("go", { then: "shpi" })), ship: step(any, () => outcome.done()) });
+    // @ts-expect-error there is no first step
+    machine({ ship: step(any, () => outcome.done()) });
+    // @ts-expect-error a step gives an outcome
+    step(any, () => 7);
+    // @ts-expect-error its schema has no m
+    handler(any, ({ m }) => m);
+  });
+});
+
+async function* cut(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}

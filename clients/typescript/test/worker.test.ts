@@ -1,0 +1,193 @@
+/** The worker in bad weather: killed, stopped, with a server that dies, loses answers or refuses. */
+
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { after, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { type Context, handler, type LogLine, Worker, type WorkerOptions } from "@headway/client";
+import { z } from "zod";
+import { Proxy } from "./proxy.js";
+import { killServer, newClient, until, workerClient } from "./served.js";
+
+const PROGRAM = fileURLToPath(new URL("worker_program.js", import.meta.url));
+const client = newClient();
+
+interface Held {
+  ctx: Context;
+  finish: (value: unknown) => void;
+}
+
+describe("worker", { concurrency: true }, () => {
+  const children: ChildProcess[] = [];
+  after(() => children.forEach((each) => each.kill("SIGKILL")));
+
+  function program(...args: string[]): ChildProcess & { log: () => LogLine[] } {
+    const child = spawn(process.execPath, [PROGRAM, ...args], { stdio: ["ignore", "inherit", "pipe"] });
+    children.push(child);
+    let text = "";
+    child.stderr.on("data", (part) => (text += part));
+    const log = () =>
+      text
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as LogLine);
+    return Object.assign(child, { log });
+  }
+
+  it("the job of a killed worker goes to another", async () => {
+    const first = program("killed");
+    const { id } = await client.enqueue("play_killed", { ms: 120_000 });
+    await until(
+      () => client.get(id),
+      (job) => job.status === "running",
+      "running",
+    );
+    first.kill("SIGKILL");
+    const lines: LogLine[] = [];
+    const second = working({
+      queues: { killed: 1 },
+      handlers: { play_killed: handler(z.unknown(), () => "again") },
+      log: (line) => lines.push(line),
+    });
+    assert.equal((await client.result(id, { wait: 60 })).unwrap(), "again");
+    assert.deepEqual(
+      (await client.attempts(id)).map((each) => each.status),
+      ["lost", "succeeded"],
+    );
+    await second.end();
+    // its log has the fields that operators filter by
+    const job = await client.get(id);
+    const line = lines.find((each) => each.message === "job succeeded");
+    assert.ok(line !== undefined);
+    const { timestamp, duration_ms, ...rest } = line;
+    assert.deepEqual(rest, {
+      level: "info",
+      worker_id: second.worker.workerId,
+      trace_id: job.trace,
+      job_id: id,
+      job_type: "play_killed",
+      tenant_id: job.tenant_id,
+      attempt_no: 2,
+      message: "job succeeded",
+      status: "succeeded",
+    });
+    assert.ok(Number.isInteger(duration_ms) && !Number.isNaN(Date.parse(timestamp)));
+  });
+
+  it("a worker that is told to stop finishes its jobs, or gives them back uncharged", async () => {
+    const [ends, left] = await client.enqueueMany([
+      { kind: "play_stopped", payload: { ms: 700 } },
+      { kind: "play_stopped", payload: { ms: 120_000 } },
+    ]);
+    assert.ok(ends !== undefined && left !== undefined);
+    const child = program("stopped", "2s");
+    await until(
+      async () => [await client.get(ends.id), await client.get(left.id)],
+      (jobs) => jobs.every((job) => job.status === "running"),
+      "running",
+    );
+    child.kill("SIGTERM");
+    const [code] = (await once(child, "exit")) as [number | null];
+    assert.equal(code, 0, JSON.stringify(child.log()));
+    assert.equal((await client.result(ends.id)).unwrap(), child.pid);
+    const job = await client.get(left.id);
+    assert.deepEqual([job.status, job.tries, job.losses], ["queued", 0, 0]);
+    assert.equal(child.log().at(-1)?.message, "worker stopped");
+    await client.cancel(left.id);
+  });
+
+  it("an answer that got lost does not run a job twice, and a refused report does not cost the lease", async (t) => {
+    const proxy = await new Proxy().start();
+    t.after(() => proxy.close());
+    let [settles, refused] = [0, 0];
+    proxy.fate = ({ path, body }) => {
+      if (path === "/worker/settle" && body.includes('"written"')) return ++settles === 1 ? "lose" : "forward";
+      if (path === "/worker/jobs/claim") return proxy.of(path).length === 1 ? "lose" : "forward";
+      if (path !== "/worker/heartbeat" || !body.includes("too much")) return "forward";
+      refused += 1;
+      return { status: 413, body: '{"code": "PayloadTooLarge", "detail": "too much"}' };
+    };
+    const kind = "play_apart";
+    const { id } = await client.enqueue(kind, {});
+    const holding = held({ queues: { apart: 1 }, kind, url: proxy.address });
+    const { ctx, finish } = await holding.next();
+    assert.deepEqual([ctx.jobId, ctx.fence], [id, 1]); // the claim whose answer got lost was repeated
+    ctx.log("too much");
+    await until(
+      () => refused,
+      (count) => count > 0,
+      "refused",
+    );
+    const before = proxy.of("/worker/heartbeat").length;
+    await until(
+      () => proxy.of("/worker/heartbeat").length,
+      (count) => count > before + 2,
+      "more heartbeats",
+    );
+    assert.equal(refused, 1);
+    assert.ok(!ctx.signal.aborted);
+    finish("written");
+    assert.equal((await client.result(id, { wait: 60 })).unwrap(), "written");
+    await until(() => holding.lines.some((line) => line.message === "job succeeded"), Boolean, "the second answer");
+    assert.equal(settles, 2);
+    assert.deepEqual(
+      (await client.attempts(id)).map((each) => each.status),
+      ["succeeded"],
+    );
+    await holding.end();
+  });
+});
+
+describe("worker, whose server is killed", () => {
+  it("loses nothing", async () => {
+    const holding = held({ queues: { apart: 2 }, kind: "play_apart" });
+    const [first, second] = await client.enqueueMany([{ kind: "play_apart" }, { kind: "play_apart" }]);
+    const jobs = [await holding.next(), await holding.next()];
+    killServer();
+    jobs.forEach(({ finish }, place) => finish(place)); // the first request that fails is the one that writes this
+    const patient = newClient({ retries: 20 });
+    for (const made of [first, second]) {
+      assert.ok(made !== undefined);
+      const { status } = await patient.result(made.id, { wait: 60 });
+      assert.equal(status, "succeeded");
+      assert.equal((await patient.attempts(made.id)).length, 1);
+    }
+    assert.ok(jobs.every(({ ctx }) => !ctx.signal.aborted));
+    await holding.end();
+  });
+});
+
+function working({ url, ...options }: WorkerOptions & { url?: string }) {
+  const worker = new Worker(workerClient({ url, retries: 1 }), { heartbeat: 0.3, grace: 20, ...options });
+  const running = worker.run({ handleSignals: false });
+  return {
+    worker,
+    end: async () => {
+      worker.stop();
+      await running;
+    },
+  };
+}
+
+/** A worker whose jobs wait until the test says how they end. */
+function held({ queues, kind, url }: { queues: Record<string, number>; kind: string; url?: string }) {
+  const waiting: Held[] = [];
+  const lines: LogLine[] = [];
+  const run = handler(z.unknown(), (_, ctx) => new Promise((finish) => void waiting.push({ ctx, finish })));
+  const { worker, end } = working({
+    queues,
+    handlers: new Map([[kind, run]]),
+    log: (line) => lines.push(line),
+    ...(url && { url }),
+  });
+  const next = async () => {
+    await until(
+      () => waiting.length,
+      (count) => count > 0,
+      "a job",
+    );
+    return waiting.shift() as Held;
+  };
+  return { worker, lines, next, end };
+}

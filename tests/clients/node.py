@@ -1,0 +1,46 @@
+"""Node.js for the tests of the TypeScript client: compiles it where it has changed, and runs programs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "clients" / "typescript"
+_TSC = PACKAGE / "node_modules" / ".bin" / "tsc"
+_SOURCES = ("src", "test", "../../examples")
+
+
+def built(request: pytest.FixtureRequest) -> Path:
+    """The folder of the package, compiled. Where there is no Node.js the test does not run, and says so."""
+    if shutil.which("npm") is None or not _TSC.exists() or not _is_new_enough():
+        said = "the TypeScript client was not tested: it needs Node.js 20, npm, and make .venv/node"
+        (pytest.fail if request.config.getoption("--need-node") else pytest.skip)(said)
+    lock = PACKAGE / "node_modules" / ".compiled"
+    with lock.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # tests run in several processes
+        sources = [path for folder in _SOURCES for path in (PACKAGE / folder).rglob("*.ts")]
+        configs = [PACKAGE / "package.json", PACKAGE / "tsconfig.json"]
+        newest = str(max(path.stat().st_mtime_ns for path in [*sources, *configs])) + f" of {len(sources)}"
+        if Path(lock).read_text() != newest or not (PACKAGE / "dist").exists():
+            for project in (".", "test"):
+                done = subprocess.run([str(_TSC), "-p", project], cwd=PACKAGE, capture_output=True, text=True)
+                assert done.returncode == 0, done.stdout + done.stderr
+            held.truncate(0)
+            held.write(newest)
+    return PACKAGE
+
+
+def _is_new_enough() -> bool:
+    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
+    return int(said.removeprefix("v").partition(".")[0]) >= 20
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a program: nothing of Headway's but what is given."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | more
