@@ -6,12 +6,13 @@ Only the command line calls `configure`. Inside another program, Headway's logge
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from json import dumps
@@ -75,8 +76,14 @@ class Logger:
             if self._inner.isEnabledFor(level):
                 exc_info = fields.pop("exc_info", None)
                 shown = _redact(_merge_job({**fields, "event": event}))
+                caller = sys._getframe(2)  # logging looks for it frame by frame, which takes a third of a line's time
+                where = (caller.f_code.co_filename, caller.f_lineno)
                 # the text for programs that configured nothing, the fields for formatters that can use them
-                self._inner.log(level, _Text(shown), exc_info=exc_info, extra={"headway": shown}, stacklevel=3)
+                text, extra = _Text(shown), {"headway": shown}
+                record = self._inner.makeRecord(
+                    self._inner.name, level, *where, text, (), _traceback(exc_info), caller.f_code.co_name, extra
+                )
+                self._inner.handle(record)
         except Exception:
             if logging.raiseExceptions and _complains():
                 _complain()
@@ -90,6 +97,13 @@ class _Text:
 
     def __str__(self) -> str:
         return _text(self._fields)
+
+
+def _traceback(exc_info: Any) -> Any:
+    """What a record has: `exc_info` may be an error, or True for the one that is being handled."""
+    if isinstance(exc_info, BaseException):
+        return type(exc_info), exc_info, exc_info.__traceback__
+    return sys.exc_info() if exc_info is True else exc_info
 
 
 def get_logger(name: str) -> Logger:
@@ -137,7 +151,7 @@ def configure(
             dev.ConsoleRenderer(colors=terminal, exception_formatter=dev.plain_traceback),
         ]
     )
-    handler = logging.StreamHandler(stream)
+    handler = _Lines(stream)
     formatter = ProcessorFormatter(
         foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared],
         processors=[ProcessorFormatter.remove_processors_meta, *last],
@@ -159,6 +173,50 @@ def configure(
         wrapper_class=stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def join_lines() -> None:
+    """Write the lines of one turn of the event loop together: for a server, which answers many requests in a turn.
+    Warnings and errors are written at once, and so is everything before them."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Lines):
+            handler.joins = True
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Each write costs a server more than making the line does: other threads run meanwhile, and do not stop at once
+    when it is done."""
+
+    joins = False
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._waiting: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        loop = asyncio._get_running_loop() if self.joins and record.levelno <= logging.INFO else None
+        if loop is None:
+            self._write_waiting()
+            super().emit(record)
+            return
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        if not self._waiting:
+            loop.call_soon(self.flush)
+        self._waiting.append(line)
+
+    def flush(self) -> None:
+        with self.lock or nullcontext():
+            self._write_waiting()
+            super().flush()
+
+    def _write_waiting(self) -> None:
+        if self._waiting:
+            lines, self._waiting = self._waiting, []
+            self.stream.write("".join(f"{line}\n" for line in lines))
 
 
 class _OurLines(logging.Formatter):

@@ -20,6 +20,7 @@ ONE_COLOUR = {
     "build_event",
     "build_signal",
     "build_job",
+    "job_builder",
     "known_definition",
     "configure",
     "include",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -190,3 +191,24 @@ def test_fields_have_the_names_that_were_asked_for(
     assert f"{attempt}=2" in stream.getvalue()
     assert "message" in stream.getvalue()
     assert set(FIELD_NAMES) == set(logs.FIELDS)
+
+
+def test_a_server_writes_the_lines_of_a_turn_together(log_stream: Callable[..., io.StringIO]) -> None:
+    stream = log_stream("info", json=True)
+    logs.join_lines()
+    log = logs.get_logger("headway.test")
+
+    async def turn() -> None:
+        log.info("one")
+        log.info("two")
+        assert stream.getvalue() == ""
+        await asyncio.sleep(0)
+        assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["one", "two"]
+        log.info("three")
+        log.error("four")
+        assert len(stream.getvalue().splitlines()) == 4, "an error is written at once, after what came before it"
+        log.info("five")
+
+    asyncio.run(turn())
+    log.info("six")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()][3:] == ["four", "five", "six"]

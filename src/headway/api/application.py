@@ -177,14 +177,15 @@ class Api:
                 return self._problem(error, exchange.request_id)
 
         async def answered(request: Request) -> Response:
+            sent = Exchange.of(request).sent
             key = await self.counted_caller(request)
             check_role(key, route.roles)
             if any("\0" in value for value in request.path_params.values()):
                 raise Refused(404, "no name or id holds a NUL character")
-            verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
+            verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
             body = await read_body(request, route.limit)
             query = request.query_params.multi_items()
-            call = await self._call(route, request, key, verbs, request.path_params, query, body)
+            call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
             return _response(await _within(route, call))
 
         return endpoint
@@ -225,12 +226,11 @@ class Api:
             raise Refused(404, "no name or id holds a NUL character")
         verbs = await self._tenants.verbs(key, tenant)
         encoded = b"" if body is None else msgspec.json.encode(body)
-        headers = [(b"content-type", b"application/json")]
+        sent = {"content-type": "application/json"}  # what a browser sends is about the page
         if if_match is not None:
-            headers.append((b"if-match", if_match.encode()))
-        asked = Request({**request.scope, "headers": headers}, request.receive)
+            sent["if-match"] = if_match
         async with self._watch.request():
-            return await _within(route, await self._call(route, asked, key, verbs, params, query, encoded))
+            return await _within(route, await self._call(route, request, sent, key, verbs, params, query, encoded))
 
     async def log_in(self, request: Request, key: str) -> tuple[ApiKey, str]:
         """Begin a session of the key with this text; gives the cookie to set, too. Raises `Refused`."""
@@ -246,6 +246,7 @@ class Api:
         self,
         route: Route,
         request: Request,
+        sent: Mapping[str, str],
         key: ApiKey,
         verbs: Verbs,
         params: Mapping[str, str],
@@ -259,8 +260,8 @@ class Api:
             key=key,
             params=params,
             query=None if route.query is None else decode_query(query, route.query),
-            body=await _body(body, request, route),
-            headers=request.headers,
+            body=await _body(body, sent.get("content-type"), route),
+            headers=sent,
             request_id=exchange.request_id,
             address=exchange.address,
             stopping=self.stopping,
@@ -271,7 +272,9 @@ class Api:
             allowed=partial(self._callers.check, request),
             begin_session=partial(self._sessions.begin, request, key),
             end_session=partial(self._sessions.end, request),
-            request=request_with_key(request, body, verbs, key) if route.creates else None,
+            request=request_with_key(request, body, verbs, key)
+            if route.creates and "idempotency-key" in sent
+            else None,
         )
 
     @property
@@ -358,9 +361,9 @@ class Api:
         return _response(self._document(request))
 
 
-async def _body(body: bytes, request: Request, route: Route) -> Any:
+async def _body(body: bytes, content_type: str | None, route: Route) -> Any:
     if route.body is not None:
-        decode = partial(decode_body, body, request.headers.get("content-type"), route.body)
+        decode = partial(decode_body, body, content_type, route.body)
         # a batch of 16 MiB takes a second, in which no other request would be answered
         return decode() if len(body) < _LARGE_BODY else await asyncio.to_thread(decode)
     if body.strip() not in (b"", b"{}"):

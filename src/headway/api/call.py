@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from headway.api.enqueues import Enqueues
 from headway.api.streams import Streams
 from headway.api.wire.problems import Refused
@@ -26,8 +28,7 @@ B = TypeVar("B")
 Q = TypeVar("Q")
 
 
-@dataclass(frozen=True)
-class Call(Generic[B, Q]):
+class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     """One request: whose it is, what it asks, and the verbs that it may use."""
 
     app: Headway  # all tenants: only for what belongs to all of them

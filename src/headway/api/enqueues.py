@@ -10,18 +10,20 @@ import msgspec
 from headway.app import Headway
 from headway.app.verbs import Verbs
 from headway.errors import HeadwayError, StoreError
-from headway.model.job import Enqueued, Job, NewJob
+from headway.model.job import Brief, Enqueued, NewJob
+from headway.model.request import Request
 
 _MOST_JOBS = 100
 _MOST_CHARACTERS = 256 * 1024  # of their payloads: large ones gain nothing, and would keep small ones waiting
 _AT_ONCE = 2  # transactions of a tenant: the next one fills up while these commit
 
-Stored = tuple[Enqueued, Job | None]
+Stored = tuple[Enqueued, Brief | None]
 """What became of a job, and its row; None if it was deleted meanwhile."""
 
 
 class _Waiting(msgspec.Struct, eq=False):
     job: NewJob
+    request: Request | None  # its Idempotency-Key
     stored: asyncio.Future[Stored]
 
 
@@ -32,12 +34,12 @@ class Enqueues:
         self._app = app
         self._lanes: dict[Verbs, _Lane] = {}
 
-    async def enqueue(self, verbs: Verbs, job: NewJob) -> Stored:
-        """Enqueue one job that `is_plain_enough`; raises as `enqueue_many` does."""
+    async def enqueue(self, verbs: Verbs, job: NewJob, request: Request | None) -> Stored:
+        """Enqueue one job that `is_plain_enough`, of this request if it has a key; raises as `enqueue_many` does."""
         lane = self._lanes.get(verbs)
         if lane is None:
             lane = self._lanes[verbs] = _Lane(self._app, verbs)
-        one = _Waiting(job, asyncio.get_running_loop().create_future())
+        one = _Waiting(job, request, asyncio.get_running_loop().create_future())
         lane.waiting.append(one)
         if len(lane.tasks) < _AT_ONCE:
             lane.tasks.add(asyncio.create_task(self._store_all(verbs, lane)))
@@ -76,21 +78,29 @@ class _Lane:
                 await self._store([each])
 
     def _next_batch(self) -> list[_Waiting]:
-        batch = [self.waiting.popleft()]
-        size = len(batch[0].job.payload)
+        batch: list[_Waiting] = []
+        size = 0
+        keys: set[tuple[str, str, str]] = set()
         while self.waiting and len(batch) < _MOST_JOBS:
-            size += len(self.waiting[0].job.payload)
-            if size > _MOST_CHARACTERS:
-                break
+            following = self.waiting[0]
+            size += len(following.job.payload)
+            request = following.request
+            key = None if request is None else (request.key_id, request.route, request.key)
+            if batch and (size > _MOST_CHARACTERS or key in keys):
+                break  # the second request with a key is answered by what the first one created
+            if key is not None:
+                keys.add(key)
             batch.append(self.waiting.popleft())
         return batch
 
     async def _store(self, batch: list[_Waiting]) -> bool:
         """Store the jobs and answer their requests; False if they have to be stored one by one."""
         try:
-            done = await self._verbs.aenqueue_many([each.job for each in batch])
-            get = self._app.store.ops.get([each.id for each in done], tenant_id=None, raw=True)
-            rows = {row.id: row for row in await self._app.store.arun(get)}
+            done = await self._verbs.aenqueue_many(
+                [each.job for each in batch], request=[each.request for each in batch]
+            )
+            brief = self._app.store.ops.brief([each.id for each in done])
+            rows = {row.id: row for row in await self._app.store.arun(brief)}
         except Exception as error:
             if len(batch) > 1 and isinstance(error, HeadwayError) and not isinstance(error, StoreError):
                 return False

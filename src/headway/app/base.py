@@ -19,7 +19,7 @@ from headway.define.registry import Registry
 from headway.errors import ChangedMeanwhile, InvalidJob, NotAllowed, NotFound
 from headway.model.ids import as_id, is_id, tenant_ref
 from headway.model.job import Job
-from headway.model.request import Request
+from headway.model.request import Request, Requests
 from headway.store.foreign import after_commit
 from headway.store.ops import Op, Steps
 from headway.store.ops.jobs import LockedNoun
@@ -72,9 +72,11 @@ class VerbBase(TenantLookup):
         op = self._unless_suspended(op)
         return self._store.run(op) if conn is None else self._store.run_in(conn, op)
 
-    def _once(self, request: Request | None, op: Op[L]) -> Op[L]:
-        """The op, done once for a request that has a key."""
-        return op if request is None else self._store.ops.once(request, op)
+    def _once(self, request: Requests, op: Op[L]) -> Op[L]:
+        """The op, done once for a request that has a key, or for each of several."""
+        if request is None or isinstance(request, Request):
+            return op if request is None else self._store.ops.once(request, op)
+        return self._store.ops.once_each(request, op) if any(request) else op
 
     def _unless_suspended(self, op: Op[T]) -> Op[T]:
         """The op; where it writes for one tenant, it first refuses if that tenant is suspended. Enqueue and emit, which

@@ -18,7 +18,7 @@ from headway.errors import InvalidJob, NotAllowed, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
-from headway.model.request import Request
+from headway.model.request import Requests
 from headway.store.ops import Op, Steps
 
 
@@ -44,14 +44,14 @@ class EnqueueVerbs(VerbBase):
         jobs: Iterable[NewJob],
         *,
         conn: Any = None,
-        request: Request | None = None,
+        request: Requests = None,
         existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
-        before raises `Replayed`. `existing` is called for each job that is returned in place of a new one, before the
-        transaction commits: what it raises undoes all.
+        before raises `Replayed`; with several, each is about the job at its place. `existing` is called for each job
+        that is returned in place of a new one, before the transaction commits: what it raises undoes all.
         """
         self.learn(conn)
         return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing)
@@ -62,6 +62,12 @@ class EnqueueVerbs(VerbBase):
         """What `enqueue` would store, for `enqueue_many`, from the kind's definition as this app last read it; nothing
         is read or written. A `msgspec.Raw` payload is stored as it is. Raises as `enqueue` does."""
         return self._built(kind, payload, options)
+
+    def job_builder(
+        self, kind: str, **options: Unpack[UsingOptions]
+    ) -> Callable[[Mapping[str, Any] | msgspec.Raw], NewJob]:
+        """The same for many payloads: gives what makes a job from each. The options are checked once."""
+        return self._builder(kind, options)
 
     def wake(self, *queues: str) -> None:
         """Let workers of this process and this machine look for jobs in these queues now; without names, in the queues
@@ -85,7 +91,7 @@ class EnqueueVerbs(VerbBase):
         batch: list[NewJob],
         group: NewGroup | None,
         conn: Any,
-        request: Request | None = None,
+        request: Requests = None,
         existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
@@ -101,7 +107,7 @@ class EnqueueVerbs(VerbBase):
         batch: list[NewJob],
         group: NewGroup | None,
         conn: Any,
-        request: Request | None,
+        request: Requests,
         existing: Callable[[Job], None] | None,
     ) -> list[Enqueued]:
         op = self._once(request, self._checking(existing, self._enqueue(batch, group)))
@@ -152,14 +158,15 @@ class EnqueueVerbs(VerbBase):
             return kind
         if payload is not None and not isinstance(payload, Mapping | msgspec.Raw):
             raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
+        return self._builder(kind, given)({} if payload is None else payload)
+
+    def _builder(self, kind: str, options: Mapping[str, Any]) -> Callable[[Mapping[str, Any] | msgspec.Raw], NewJob]:
         if self._is_unknown(checks.name(kind, "kind")):
             raise UnknownKind(
                 f"{self._registry.unknown(kind, self._definitions.names)}. One that the worker of another app has "
                 "declared is known, too; strict_kinds=False takes any"
             )
-        return self._definitions.build(
-            kind, {} if payload is None else payload, given, now=self.clock.now(), limit=self.payload_limit
-        )
+        return self._definitions.builder(kind, options, now=self.clock.now(), limit=self.payload_limit)
 
     def _is_unknown(self, kind: object) -> bool:
         """Whether this app refuses it: neither the code here nor any worker has defined such a kind."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec import Raw
 from headway.define.keys import KEYS
 from headway.define.kind import Kind, Redefined
 from headway.define.machine import MachineKind
-from headway.define.options import Options, has_placeholder, new_job, new_job_of
+from headway.define.options import Options, has_placeholder, job_builder, new_job
 from headway.define.registry import AnyKind, Registry
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, InvalidPayload
@@ -146,24 +146,38 @@ class Definitions:
 
         Raises `InvalidJob`, `InvalidPayload`.
         """
+        return self.builder(kind, options, now=now, limit=limit)(payload)
+
+    def builder(
+        self, kind: str, options: Mapping[str, Any], *, now: int, limit: int
+    ) -> Callable[[Mapping[str, Any] | Raw], NewJob]:
+        """Makes jobs of a kind from payloads; the options, which are the same for all, are checked once."""
         known = self._registry.get(kind)
         if known is not None:
-            return known.using(**options).build_from(_values(payload))
-        text = _text(payload, limit)
+            own = known.using(**options)
+            return lambda payload: own.build_from(_values(payload))
         definition = self._known.get(kind)
         if definition is None:
-            return new_job(kind, text, options, now=now)
+            return lambda payload: new_job(kind, _text(payload, limit), options, now=now)
         if definition.computed:
             raise InvalidJob(
                 f'the keys of "{kind}" are made by its code, which is not here: enqueue it where it is defined (on the '
                 "command line: add --app module:app)"
             )
-        self._check(definition, text)
+        schema = self._schema(definition)
         base = self._rows.get(kind)
         if base is None:
             default = _options(definition)
             base = self._rows[kind] = (default, default.row(kind))
-        return new_job_of(base, text, options, now=now)
+        build_row = job_builder(base, options, now=now)
+
+        def build(payload: Mapping[str, Any] | Raw) -> NewJob:
+            text = _text(payload, limit)
+            if schema is not None:
+                schema.check(text, kind)
+            return build_row(text)
+
+        return build
 
     def check_bounds(self, kind: str, options: Mapping[str, Any]) -> None:
         """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set so: for what keys of

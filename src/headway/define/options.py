@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -166,17 +166,23 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
     `now` is in microseconds; `default` are the options that the given ones override.
     """
     default = default or _DEFAULT
-    return new_job_of((default, default.row(checks.name(kind, "kind"))), payload, options, now=now)
+    return job_builder((default, default.row(checks.name(kind, "kind"))), options, now=now)(payload)
 
 
-def new_job_of(base: tuple[Options, NewJob], payload: str, options: Mapping[str, Any], *, now: int) -> NewJob:
-    """The same of a kind whose options, and the row of a job with just these, are known: the given ones win."""
+def job_builder(base: tuple[Options, NewJob], options: Mapping[str, Any], *, now: int) -> Callable[[str], NewJob]:
+    """Makes jobs from payloads, of a kind whose options, and the row of a job with just these, are known: the given
+    ones win. They are checked once for all of its jobs."""
     default, own = base
     merged, row = default.merged_with(own, options)
     uniqueness.check_conflict(merged)
     checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
-    key = uniqueness.key_of_payload(merged, payload, row.kind)
-    return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key, max_losses=merged.max_losses)
+    row = msgspec.structs.replace(row, max_losses=merged.max_losses)
+
+    def build(payload: str) -> NewJob:
+        key = uniqueness.key_of_payload(merged, payload, row.kind)
+        return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key)
+
+    return build
 
 
 def laid_over(job: NewJob, given: Mapping[str, Any], *, now: int) -> NewJob:

@@ -159,6 +159,18 @@ class Enqueued(msgspec.Struct, frozen=True):
     replaced: bool = False
 
 
+class Brief(msgspec.Struct, frozen=True):
+    """The few columns of a job that an answer to its enqueue shows."""
+
+    id: str
+    tenant_id: str
+    kind: str
+    queue: str
+    status: Status
+    queued_at: datetime | None
+    scheduled_for: datetime | None
+
+
 CLAIM_BYTES = 64 * 1_048_576
 """How many bytes of payloads, states and signals one claim brings at most; a larger job comes alone. All of it is in
 the worker's memory before the first of its jobs starts. headway.claim_bytes() is its twin on PostgreSQL."""

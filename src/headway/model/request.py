@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +21,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     route: str  # its method and path
     key: str
     body_hash: bytes
+
+
+Requests = Request | Sequence[Request | None] | None
+"""The request that an enqueue is for; or one for each of its jobs, None where that has no key."""
 
 
 class Created(msgspec.Struct, frozen=True, array_like=True):

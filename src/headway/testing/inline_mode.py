@@ -15,7 +15,7 @@ from headway.define import BatchKind, Cancel, Context, Retry, Snooze
 from headway.errors import HeadwayError
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
-from headway.model.request import Request
+from headway.model.request import Request, Requests
 from headway.model.signal import NewSignal, Sent
 from headway.store.ops import Op
 from headway.testing.drained import adrain, drain
@@ -81,7 +81,7 @@ class _Inline:
             batch: list[NewJob],
             group: NewGroup | None,
             conn: Any,
-            request: Request | None = None,
+            request: Requests = None,
             existing: Callable[[Job], None] | None = None,
         ) -> list[Enqueued]:
             done = put(batch, group, conn, request, existing)
@@ -93,7 +93,7 @@ class _Inline:
             batch: list[NewJob],
             group: NewGroup | None,
             conn: Any,
-            request: Request | None = None,
+            request: Requests = None,
             existing: Callable[[Job], None] | None = None,
         ) -> list[Enqueued]:
             done = await aput(batch, group, conn, request, existing)

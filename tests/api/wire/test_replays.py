@@ -88,3 +88,42 @@ def test_a_replay_does_not_depend_on_what_changed_since(app: Headway, client: An
     client(keys["admin"])("DELETE", f"/jobs/{made['id']}")
     again = ask.post(f"/jobs/{made['id']}/signal", json={"name": "go"}, headers=once)
     assert (again.status_code, again.json()) == (201, signal)
+
+
+def test_requests_with_keys_of_their_own_are_stored_together(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: Any
+) -> None:
+    """What each created is kept in the transaction of all: done again, each has its own answer."""
+    sizes: list[int] = []
+    once_each = type(app.store.ops).once_each
+
+    def counted(self: Any, requests: Any, effect: Any) -> Any:
+        sizes.append(len(requests))
+        return once_each(self, requests, effect)
+
+    monkeypatch.setattr(type(app.store.ops), "once_each", counted)
+
+    async def ask_all(names: list[str | None], user_id: int = 7) -> list[httpx.Response]:
+        body = {"kind": "welcome", "payload": {"user_id": user_id}}
+        transport, known = httpx.ASGITransport(app=api), {"Authorization": f"Bearer {keys['producer']}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=known) as client:
+            return await asyncio.gather(
+                *(
+                    client.post("/api/v1/jobs", json=body, headers={} if name is None else {"Idempotency-Key": name})
+                    for name in names
+                )
+            )
+
+    names = [f"k{n}" for n in range(20)]
+    first = loop.run_until_complete(ask_all([*names, None]))
+    assert {each.status_code for each in first} == {201}
+    assert max(sizes) > 1, "they were stored one by one"
+    again = loop.run_until_complete(ask_all([*names, "new"]))
+    assert [each.json()["id"] for each in again[:20]] == [each.json()["id"] for each in first[:20]]
+    assert [each.headers.get("idempotent-replayed") for each in again] == ["true"] * 20 + [None]
+    assert app.counts() == {"queued": 22}
+    # one of them has another body than the request whose key it has: the others are not its business
+    mixed = loop.run_until_complete(ask_all(["k3", "other", "other", "another"], user_id=8))
+    assert [each.status_code for each in mixed] == [409, 201, 201, 201]
+    assert mixed[1].json()["id"] == mixed[2].json()["id"] != mixed[3].json()["id"]
+    assert app.counts() == {"queued": 24}

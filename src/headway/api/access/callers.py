@@ -12,6 +12,7 @@ from headway.api.access.keys import REMEMBERED_S, Keys
 from headway.api.access.oidc_settings import OidcSettings
 from headway.api.access.sessions import Sessions, address_of
 from headway.api.access.tenants import tenant_id_of
+from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.model.access import ApiKey
@@ -40,7 +41,7 @@ class Callers:
 
     async def check(self, request: Request) -> ApiKey:
         """The caller, with its rights, in the shape of a key; raises `Refused`."""
-        authorization = request.headers.get("authorization")
+        authorization = Exchange.of(request).sent.get("authorization")
         if authorization is None and (key := await self._sessions.check(request)) is not None:
             return key
         scheme, _, text = (authorization or "").partition(" ")

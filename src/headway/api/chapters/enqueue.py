@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -19,12 +19,13 @@ from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JsonObject
 from headway.errors import Duplicate, HeadwayError, Replayed
 from headway.model.definition import Definition
-from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
+from headway.model.job import Brief, Delivery, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.status import UNFINISHED, Status
 
 routes = Routes("enqueue")
 
 U = msgspec.UnsetType
+_Build = Callable[[Any], NewJob]  # makes a job from a payload
 
 _LONGEST_BATCH = 1_000
 _BUILT_AT_ONCE = 50  # jobs of a batch, before other requests have their turn
@@ -148,8 +149,8 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
             built = await built_jobs(call, jobs)
         except (Refused, HeadwayError) as error:
             await refuse_unless_replayed(call.verbs, call.request, error)
-        if len(built) == 1 and call.request is None and is_plain_enough(built[0]):
-            one, row = await call.enqueues.enqueue(call.verbs, built[0])
+        if len(built) == 1 and is_plain_enough(built[0]):
+            one, row = await call.enqueues.enqueue(call.verbs, built[0], call.request)
             return [_made(row or _deleted(one.id), one.created)], {}
         done = await call.verbs.aenqueue_many(built, request=call.request, existing=existing)
     except Replayed as again:
@@ -164,38 +165,68 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
 async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
     """The jobs, as the key may enqueue them; raises `Refused`."""
     await call.verbs.alearn(None)
-    made_by: dict[str, Any] = {"created_by": call.actor} | ({} if call.trace is None else {"trace_id": call.trace})
+    made_by: dict[str, Any] = {"created_by": call.actor}
+    if (trace := call.trace) is not None:
+        made_by["trace_id"] = trace
     built: list[NewJob] = []
+    last: tuple[JobIn, _Build] | None = None
     for job in jobs:
-        built.append(await _built(call, job, made_by))
+        payload, job.payload = job.payload, msgspec.UNSET
+        if last is not None and job == last[0]:  # most jobs of a batch differ by their payloads alone
+            built.append(last[1](payload))
+        elif job.template:
+            built.append(await _from_template(call, job, payload, made_by))
+        else:
+            build, first = await _first_of_many(call, job, payload, made_by)
+            built.append(first)
+            last = job, build
         if len(built) % _BUILT_AT_ONCE == 0:
             await asyncio.sleep(0)
+    if is_narrowed(call):
+        await _check_replaced(call, built)
     return built
 
 
-async def _built(call: Call[Any, None], job: JobIn, made_by: dict[str, Any]) -> NewJob:
-    verbs = call.verbs
-    kind, template, options = _options(job)
-    if call.key.role != "superadmin":  # null is what the definition says, as the database has it for its logins
-        options = {name: value for name, value in options.items() if value is not None or name not in _BOUNDED}
-    if template is None:
-        definition = await _active(call, kind)
-        payload = None if isinstance(job.payload, msgspec.UnsetType) else msgspec.Raw(bytes(job.payload))
-        new = verbs.build_job(kind, payload, **options, **made_by)
-    else:
-        values = {} if isinstance(job.payload, msgspec.UnsetType) else msgspec.json.decode(job.payload)
-        new = await verbs.abuild_from_template(template, values, **options, **made_by)
-        definition = await _active(call, new.kind)
-        if kind and kind != new.kind:
-            raise Refused(422, f"template {template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")
-    call.check_touch(queue=new.queue, kind=new.kind)
-    # whoever stored the template, its job is the caller's
-    fields = [field for option in (options if template is None else _BOUNDED) for field in _BOUNDED.get(option, ())]
-    call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
-    if new.on_conflict.startswith("replace") and new.unique_key is not None and is_narrowed(call):
-        for each in await verbs.ajobs(unique_key=new.unique_key, status=UNFINISHED, raw=True):
-            call.check_touch(queue=each.queue, kind=each.kind)
+async def _first_of_many(
+    call: Call[Any, None], job: JobIn, payload: Any, made_by: dict[str, Any]
+) -> tuple[_Build, NewJob]:
+    """What makes jobs like this one, and the first of them: what is allowed of it is allowed of all."""
+    kind, options = _options(call, job)
+    definition = await _active(call, kind)
+    build = call.verbs.job_builder(kind, **options, **made_by)
+
+    def build_from(payload: Any) -> NewJob:
+        return build({} if payload is msgspec.UNSET else msgspec.Raw(bytes(payload)))
+
+    first = build_from(payload)
+    _check(call, first, definition, options)
+    return build_from, first
+
+
+async def _from_template(call: Call[Any, None], job: JobIn, payload: Any, made_by: dict[str, Any]) -> NewJob:
+    kind, options = _options(call, job)
+    values = {} if payload is msgspec.UNSET else msgspec.json.decode(payload)
+    new = await call.verbs.abuild_from_template(str(job.template), values, **options, **made_by)
+    definition = await _active(call, new.kind)
+    if kind and kind != new.kind:
+        raise Refused(422, f"template {job.template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")
+    _check(call, new, definition, _BOUNDED)  # whoever stored the template, its job is the caller's
     return new
+
+
+def _check(call: Call[Any, None], new: NewJob, definition: Definition, options: Iterable[str]) -> None:
+    """Raises `Refused` where the key may not enqueue such a job, with these options."""
+    call.check_touch(queue=new.queue, kind=new.kind)
+    fields = [field for option in options for field in _BOUNDED.get(option, ())]
+    call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
+
+
+async def _check_replaced(call: Call[Any, None], built: Sequence[NewJob]) -> None:
+    """Raises `Refused` where a job would replace one that the key is not for."""
+    for new in built:
+        if new.on_conflict.startswith("replace") and new.unique_key is not None:
+            for each in await call.verbs.ajobs(unique_key=new.unique_key, status=UNFINISHED, raw=True):
+                call.check_touch(queue=each.queue, kind=each.kind)
 
 
 async def _active(call: Call[Any, None], kind: str) -> Definition:
@@ -216,7 +247,7 @@ async def _active(call: Call[Any, None], kind: str) -> Definition:
 
 async def _stored(call: Call[Any, None], enqueued: list[tuple[str, bool]]) -> list[JobMade]:
     ids = [job_id for job_id, _ in enqueued]
-    found = {job.id: job for job in await call.app.store.arun(call.app.store.ops.get(ids, tenant_id=None, raw=True))}
+    found = {job.id: job for job in await call.app.store.arun(call.app.store.ops.brief(ids))}
     return [_made(found.get(job_id) or _deleted(job_id), created) for job_id, created in enqueued]
 
 
@@ -224,8 +255,8 @@ def _deleted(job_id: str) -> Any:
     raise Refused(409, f"job {job_id}, which this request enqueued, was deleted meanwhile", job_id=job_id)
 
 
-def _options(job: JobIn) -> tuple[str, str | None, dict[str, Any]]:
-    """The kind, the template and the options, each under its own name."""
+def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
+    """The kind, "" for a template's, and the options, each under its own name."""
     fields = zip(job.__struct_fields__, msgspec.structs.astuple(job), strict=True)
     given = {name: value for name, value in fields if value is not msgspec.UNSET}
     for alias, name in _ALIASES.items():
@@ -234,16 +265,17 @@ def _options(job: JobIn) -> tuple[str, str | None, dict[str, Any]]:
             if given.get(name) not in (None, value):
                 raise Refused(422, f"{alias} and {name} mean the same, and differ")
             given[name] = value
-    kind, template = given.pop("kind") or "", given.pop("template") or None
-    given.pop("payload", None)
-    if not kind and template is None:
+    kind, template = given.pop("kind") or "", given.pop("template")
+    if not kind and not template:
         raise Refused(422, "which kind? Give kind (or definition_key), or template")
     if isinstance(given.get("unique_scope"), list):
         given["unique_scope"] = ["dead" if each == "dead_letter" else each for each in given["unique_scope"]]
-    return kind, template, given
+    if call.key.role != "superadmin":  # null is what the definition says, as the database has it for its logins
+        given = {name: value for name, value in given.items() if value is not None or name not in _BOUNDED}
+    return kind, given
 
 
-def _made(job: Job, created: bool) -> JobMade:
+def _made(job: Brief, created: bool) -> JobMade:
     return JobMade(
         id=job.id,
         tenant_id=job.tenant_id,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import ssl
 from collections.abc import Sequence
 from math import ceil
-from typing import Any
 
 import uvicorn
 
 from headway.api.application import Api
+from headway.api.serving.connection import Connection
 from headway.api.serving.settings import ServerSettings
 from headway.errors import ConfigError
-from headway.logs import get_logger
+from headway.logs import get_logger, join_lines
 from headway.worker import stopped_by_signals, stopped_with_supervisor
 
 _log = get_logger("headway.api")
@@ -35,18 +36,10 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
         access_log=False,  # the API writes its own, with key and request id
         server_header=False,
         timeout_graceful_shutdown=ceil(grace_s),
-        http=_http(),
+        http=Connection,
     )
+    join_lines()
     _Server(config, api).run(sockets=[listener])
-
-
-def _http() -> Any:
-    """How HTTP is spoken: h11 is there in any case, but takes several times as long, and waits for heads for ever."""
-    try:
-        from headway.api.serving.connection import Connection
-    except ImportError:  # httptools belongs to headway[server]
-        return "h11"
-    return Connection
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -89,6 +82,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.freeze()  # what was imported stays: looking through it again and again takes a twentieth of a busy server
         _log.info("ready", pid=os.getpid())
 
     async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Fault, Refused
-from headway.model.codec import DEEPEST
+from headway.model.codec import DEEPEST, FAULTS, outside_strings, too_deep
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _MOST_PARAMETERS = 100
 BODY_S = 30.0
 """A body that takes longer to arrive is refused."""
@@ -24,7 +23,7 @@ BODY_S = 30.0
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The body; raises `Refused` before more than the limit has been read."""
-    declared = request.headers.get("content-length")
+    declared = Exchange.of(request).sent.get("content-length")
     if declared is not None and declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
     body = bytearray()
@@ -52,7 +51,7 @@ def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:
         body.decode()  # parts that pass through as text are not decoded
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
-    if _deeper_than(body, DEEPEST + 2):
+    if too_deep(body, DEEPEST + 2):
         raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
     try:
         return msgspec.json.decode(body, type=into)
@@ -103,18 +102,6 @@ def _invalid(error: msgspec.ValidationError, where: str) -> Refused:
     return Refused(422, f"the {where} is not valid: {detail}", faults=[Fault(detail, pointer)])
 
 
-def _deeper_than(body: bytes, most: int) -> bool:
-    if body.count(b"[") + body.count(b"{") <= most:
-        return False
-    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
-    # each round takes the innermost pairs away: a loop over the bytes would keep every other request waiting
-    for _ in range(most):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    return bool(brackets)
-
-
 def _holds_nul(value: Any) -> bool:
     return "\0" in value if isinstance(value, str) else isinstance(value, list) and any(map(_holds_nul, value))
 
@@ -124,6 +111,8 @@ def _refuse_repeated_names(body: bytes) -> None:
     field holds a NUL character."""
 
     has_nul = b"\\u0000" in body
+    if not has_nul and _names_are_unique(body):
+        return
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -142,6 +131,16 @@ def _refuse_repeated_names(body: bytes) -> None:
         json.loads(body, object_pairs_hook=unique, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return
+
+
+def _names_are_unique(body: bytes) -> bool:
+    """Whether as many fields are read as were sent. It takes a third of the time of looking at each object; False
+    where it cannot be told."""
+    try:
+        read = msgspec.json.encode(msgspec.json.decode(body))
+    except FAULTS:
+        return False
+    return outside_strings(read).count(b":") == outside_strings(body).count(b":")
 
 
 def _too_large(limit: int) -> Refused:

@@ -13,7 +13,7 @@ from headway.api.serving.settings import LOOPBACK
 from headway.logs import get_logger
 
 _log = get_logger("headway.api")
-_REQUEST_ID = re.compile(rb"[\w.:-]{1,128}\Z")
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
 _SCOPE = "headway"
 
 
@@ -24,9 +24,10 @@ class Exchange:
         self._started = time.monotonic()
         self._scope = scope
         self._send = send
-        self._asked: dict[bytes, bytes] = dict(scope["headers"])
-        given = self._asked.get(b"x-request-id", b"")
-        self.request_id = given.decode() if _REQUEST_ID.match(given) else f"{getrandbits(128):032x}"
+        # the first of a name, as Starlette has it, which looks through all of them each time that one is asked for
+        self.sent = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        given = self.sent.get("x-request-id", "")
+        self.request_id = given if _REQUEST_ID.match(given) else f"{getrandbits(128):032x}"
         client = scope.get("client")
         self.address: str = client[0] if client else ""
         self.key_id: str | None = None
@@ -43,7 +44,7 @@ class Exchange:
     def asks_one_of(self, hosts: tuple[str, ...]) -> bool:
         """Whether the Host header names this server. A page whose name was pointed at this address (DNS rebinding)
         sends its own name."""
-        host = self._asked.get(b"host", b"").decode("latin-1").lower()
+        host = self.sent.get("host", "").lower()
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         return name in LOOPBACK or any(
             each in ("*", name) or (each.startswith("*.") and name.endswith(each[1:])) for each in hosts

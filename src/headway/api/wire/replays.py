@@ -32,11 +32,9 @@ async def refuse_unless_replayed(verbs: Verbs, request: Request | None, error: E
     raise error
 
 
-def request_with_key(request: HttpRequest, body: bytes, verbs: Verbs, key: ApiKey) -> Request | None:
-    """The request as it is known by its Idempotency-Key; None where it has none. Raises `Refused`."""
+def request_with_key(request: HttpRequest, body: bytes, verbs: Verbs, key: ApiKey) -> Request:
+    """The request as it is known by its Idempotency-Key. Raises `Refused`."""
     given = request.headers.getlist("idempotency-key")
-    if not given:
-        return None
     if len(given) > 1 or not _KEY.match(given[0]):
         raise Refused(
             400,

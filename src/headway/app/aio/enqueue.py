@@ -10,7 +10,7 @@ from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
 from headway.define.option_types import UsingOptions
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
-from headway.model.request import Request
+from headway.model.request import Requests
 
 
 class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
@@ -35,14 +35,14 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         jobs: Iterable[NewJob],
         *,
         conn: Any = None,
-        request: Request | None = None,
+        request: Requests = None,
         existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
-        before raises `Replayed`. `existing` is called for each job that is returned in place of a new one, before the
-        transaction commits: what it raises undoes all.
+        before raises `Replayed`; with several, each is about the job at its place. `existing` is called for each job
+        that is returned in place of a new one, before the transaction commits: what it raises undoes all.
         """
         await self.alearn(conn)
         return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing)
@@ -55,7 +55,7 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         batch: list[NewJob],
         group: NewGroup | None,
         conn: Any,
-        request: Request | None = None,
+        request: Requests = None,
         existing: Callable[[Job], None] | None = None,
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
@@ -71,7 +71,7 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         batch: list[NewJob],
         group: NewGroup | None,
         conn: Any,
-        request: Request | None,
+        request: Requests,
         existing: Callable[[Job], None] | None,
     ) -> list[Enqueued]:
         op = self._once(request, self._checking(existing, self._enqueue(batch, group)))

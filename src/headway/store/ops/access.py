@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -39,6 +39,11 @@ class Access(Protocol):
         """Run `effect` (enqueue, emit or signal) and keep what it created under the request's key, in one transaction.
         Raises `Replayed` if this request was done within the last 24 hours, `Duplicate` if another one had its key. A
         second request with the same key waits for the first one to end."""
+        ...
+
+    def once_each(self, requests: Sequence[Request | None], effect: Op[T]) -> Op[T]:
+        """The same for many requests whose effect is one: it creates one thing for each, in this order. None: a request
+        without a key. No two have the same key. One that was done before raises, and none is done then."""
         ...
 
     def create_session(

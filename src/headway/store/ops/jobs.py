@@ -13,6 +13,7 @@ from headway.model.group import NewGroup
 from headway.model.job import (
     Attempt,
     AuditEntry,
+    Brief,
     Change,
     Claim,
     Counted,
@@ -286,6 +287,10 @@ class Jobs(Protocol):
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
         """How many jobs are in each status."""
+        ...
+
+    def brief(self, ids: Sequence[str]) -> Op[list[Brief]]:
+        """A few columns of those of these jobs that exist, of any tenant: many times quicker to read than all."""
         ...
 
     def watched(self, log_ends: Mapping[str, int | None], *, tenant_id: str | None) -> Op[list[Watched]]:

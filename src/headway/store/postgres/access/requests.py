@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from headway.model.request import KEPT_MS, Request, answer_of, replayed
@@ -12,6 +13,16 @@ T = TypeVar("T", bound=list[Any])
 
 _BEGIN = "select body_hash, answer from headway.begin_request($1::uuid, $2, $3, $4, $5, $6::bigint)"
 _FINISH = "select headway.finish_request($1::uuid, $2, $3, $4, $5)"
+_BEGIN_EACH = (
+    "select r.place, b.body_hash, b.answer"
+    " from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[])"
+    " with ordinality as r (tenant, key_id, route, key, hash, place),"
+    " lateral headway.begin_request(r.tenant, r.key_id, r.route, r.key, r.hash, $6::bigint) as b"
+)
+_FINISH_EACH = (
+    "select headway.finish_request(r.tenant, r.key_id, r.route, r.key, r.answer)"
+    " from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) as r (tenant, key_id, route, key, answer)"
+)
 
 
 class RequestVerbs:
@@ -23,6 +34,25 @@ class RequestVerbs:
             # nothing but the request's own row is written after the effect: it may run as if it were alone
             done = yield from (effect.alone or effect.steps)()
             yield Statement(_FINISH, [*who, answer_of(done)])
+            return done
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def once_each(self, requests: Sequence[Request | None], effect: Op[T]) -> Op[T]:
+        # in one order, so that two calls with the same keys wait for each other once
+        keyed = sorted(
+            ((place, request) for place, request in enumerate(requests) if request is not None),
+            key=lambda each: (each[1].tenant_id, each[1].key_id, each[1].route, each[1].key),
+        )
+
+        def steps() -> Steps[T]:
+            given = [request for _, request in keyed]
+            who = [[getattr(each, name) for each in given] for name in ("tenant_id", "key_id", "route", "key")]
+            hashes = [each.body_hash for each in given]
+            for place, body_hash, answer in (yield Statement(_BEGIN_EACH, [*who, hashes, KEPT_MS])):
+                replayed(given[place - 1], bytes(body_hash), answer)
+            done = yield from (effect.alone or effect.steps)()
+            yield Statement(_FINISH_EACH, [*who, [answer_of([done[place]]) for place, _ in keyed]])
             return done
 
         return Op(steps, writes=True, refusable=True, atomic=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from headway.model import codec
-from headway.model.job import Attempt, Counted, Job, Outcome, Watched, with_artifacts
+from headway.model.job import Attempt, Brief, Counted, Job, Outcome, Watched, with_artifacts
 from headway.model.status import Status
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.decode import job, plain, utc
@@ -85,6 +85,14 @@ class ReadVerbs:
             " where ($1::uuid is null or j.tenant_id = $1) group by j.status",
             [tenant_id],
             lambda rows: dict(rows),
+        )
+
+    def brief(self, ids: Sequence[str]) -> Op[list[Brief]]:
+        return read(
+            "select j.id, j.tenant_id, j.kind, j.queue, j.status, j.queued_at, j.scheduled_for from headway.jobs j"
+            " where j.id = any ($1::uuid[])",
+            [list(ids)],
+            lambda rows: [Brief(*map(plain, row)) for row in rows],
         )
 
     def watched(self, log_ends: Mapping[str, int | None], *, tenant_id: str | None) -> Op[list[Watched]]:

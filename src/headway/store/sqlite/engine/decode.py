@@ -13,7 +13,7 @@ from headway.model.connector import Connector
 from headway.model.definition import Definition
 from headway.model.event import Event
 from headway.model.fleet import Worker
-from headway.model.job import Attempt, AuditEntry, Job, Watched
+from headway.model.job import Attempt, AuditEntry, Brief, Job, Watched
 from headway.model.machine import Child
 from headway.model.outcome import Match
 from headway.model.signal import Signal
@@ -47,6 +47,15 @@ def to_job(row: Row, raw: bool = False) -> Job:
     values["match"] = to_match(values["match"])
     values["tags"] = to_names(values["tags"])
     return Job(**values)
+
+
+def to_brief(row: Row) -> Brief:
+    job_id, tenant_id, kind, queue, status, queued_at, scheduled_for = row
+    return Brief(
+        *(job_id, tenant_id, kind, queue, status),
+        None if queued_at is None else from_micros(queued_at),
+        None if scheduled_for is None else from_micros(scheduled_for),
+    )
 
 
 def to_watched(row: Row) -> Watched:

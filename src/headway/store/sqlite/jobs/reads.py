@@ -8,10 +8,10 @@ from datetime import datetime
 from headway.clock import from_micros
 from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Attempt, Counted, Job, Outcome, Watched, with_artifacts
+from headway.model.job import Attempt, Brief, Counted, Job, Outcome, Watched, with_artifacts
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
-from headway.store.sqlite.engine.decode import to_attempt, to_job, to_watched
+from headway.store.sqlite.engine.decode import to_attempt, to_brief, to_job, to_watched
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.artifacts import artifacts_of
@@ -64,6 +64,12 @@ class ReadVerbs(Verbs):
                 for status, count in (yield Statement(_SQL["counts_of_others"])):
                     counts[status] -= count
             return {status: count for status, count in counts.items() if count}
+
+        return SqliteOp(steps, writes=False)
+
+    def brief(self, ids: Sequence[str]) -> Op[list[Brief]]:
+        def steps() -> Steps[list[Brief]]:
+            return [to_brief(row) for row in (yield Statement(_SQL["brief"], (json_list(ids),)))]
 
         return SqliteOp(steps, writes=False)
 

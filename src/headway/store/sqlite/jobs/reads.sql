@@ -112,6 +112,12 @@ where (?1 is null or tenant_id = ?1)
 group by queue, kind, status
 order by queue, kind, status;
 
+-- name: brief
+select jobs.id, tenant_id, kind, queue, status, queued_at, scheduled_for
+from json_each(?1) as wanted
+cross join jobs
+where jobs.id = wanted.value;
+
 -- name: watched
 select jobs.id, status, fence, tries, losses, queue, priority, scheduled_for, worker_id, cancel_requested_at,
   finished_at, progress, progress_note, step, log_end,
