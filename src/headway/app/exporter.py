@@ -182,6 +182,7 @@ def _of_vitals(vitals: Vitals, names: Mapping[str, str]) -> Samples:
         "headway_event_lag_seconds": vitals.event_lag_ms / 1_000,
         "headway_oldest_transaction_seconds": _seconds(vitals.oldest_transaction_ms),
         "headway_database_bytes": vitals.database_bytes,
+        "headway_server_wal_bytes": vitals.wal_bytes,
     }
     found: Samples = {name: {_NONE: float(value)} for name, value in gauges.items() if value is not None}
     found["headway_jobs"] = bounded(BY_NAME["headway_jobs"], jobs.items())

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from datetime import timedelta
+from pathlib import Path
 
+import msgspec
+
+from headway.app.error_groups import ErrorVerbs
 from headway.app.events import EventVerbs
 from headway.app.queues import QueueVerbs
 from headway.app.schedules import ScheduleVerbs
@@ -14,38 +20,53 @@ from headway.model.duration import Duration, to_ms
 from headway.model.overview import (
     Overview,
     TenantPulse,
+    of_database,
     of_events,
     of_kinds,
     of_queues,
     of_schedules,
+    of_starving,
     of_trains,
     of_workers,
     pulse,
+    sampled,
     side_by_side,
     urgent_first,
 )
 
 _MOST = 20  # of each
+_MOST_ERRORS = 200
 
 
-class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs):
+class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs, ErrorVerbs):
     def overview(self, since: Duration = "1h") -> Overview:
         """What needs a person, most urgent first, each with a sentence why and the command that helps; and the numbers
         of the last hour, or of another time up to two days, together.
 
-        Silent workers are told by `app` alone, not by `app.tenant(…)`. Raises `InvalidJob`.
+        Silent workers and the state of the database are told by `app` alone, not by `app.tenant(…)`. Counts no more
+        than the first 1,000 jobs of each queue. Raises `InvalidJob`.
         """
         now = from_micros(self.clock.now())
-        stats = self.stats(since=since, by=("queue", "kind"))
+        stats = self.stats(since=since, by=("tenant", "queue", "kind"))
+        samples = sampled(stats, now)
+        queues = self._run(self._store.ops.queues(tenant_id=self._visible_tenant, queued_only=True))
+        errors = self.errors(since=since, order="count", limit=_MOST_ERRORS) if any(s.dead for s in stats) else []
         problems = [
-            *of_queues(self.queues(), now),
-            *of_kinds(stats),
+            *of_queues(queues, samples, now),
+            *of_starving(queues, stats, samples, now),
+            *of_kinds(stats, errors),
             *of_trains(self.trains(blocked=True, limit=_MOST)),
             *of_schedules(self.schedules(), now),
             *of_events(self.events(status="failed", limit=_MOST)),
         ]
         if not self._is_for_one_tenant:
             problems += of_workers(self.workers(), now)
+            began = time.perf_counter()
+            condition = self._run(self._store.ops.condition())
+            answer_ms = (time.perf_counter() - began) * 1_000
+            free = free_bytes(self._store.describe()) if self._store.dialect == "sqlite" else None
+            condition = msgspec.structs.replace(condition, answer_ms=answer_ms, free_bytes=free)
+            problems += of_database(condition, now)
         first = now - timedelta(milliseconds=to_ms(since, "since"))
         return Overview(at=now, problems=urgent_first(problems), pulse=pulse(stats, first))
 
@@ -58,3 +79,11 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
         ids = sorted({stat.tenant_id for stat in stats if stat.tenant_id is not None})
         names = self._run(self._for_all_tenants("compare tenants", self._store.ops.tenants(ids)))
         return side_by_side(stats, names, first, now)
+
+
+def free_bytes(path: str) -> int | None:
+    """How much room the disk of this file has."""
+    try:
+        return shutil.disk_usage(Path(path).parent).free
+    except OSError:
+        return None

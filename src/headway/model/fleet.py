@@ -66,6 +66,10 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     suspended_by: str | None = None
 
 
+MOST_QUEUED = 1_000
+"""How many jobs of a queue are counted where only queued ones are."""
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue, with the number of its unfinished jobs per status."""
 

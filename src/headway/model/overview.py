@@ -8,18 +8,34 @@ from typing import Literal
 
 import msgspec
 
+from headway.model.duration import show_ms
+from headway.model.error_groups import ErrorGroup
 from headway.model.event import Event
-from headway.model.fleet import Queue, Worker
+from headway.model.fleet import MOST_QUEUED, Queue, Worker
 from headway.model.stats import COUNTS, Numbers, Stat, time_taken_ms
 from headway.model.train import Train
 from headway.model.trigger import Trigger
+from headway.model.vitals import Condition
 
 What = Literal[
-    "no_worker", "dying", "silent_worker", "held_train", "late_schedule", "failed_event", "paused", "limited"
-]
-_URGENCY: tuple[What, ...] = (
+    "full_database",
     "no_worker",
     "dying",
+    "slow_database",
+    "starving",
+    "silent_worker",
+    "held_train",
+    "late_schedule",
+    "failed_event",
+    "paused",
+    "limited",
+]
+_URGENCY: tuple[What, ...] = (
+    "full_database",
+    "no_worker",
+    "dying",
+    "slow_database",
+    "starving",
     "silent_worker",
     "held_train",
     "late_schedule",
@@ -29,6 +45,10 @@ _URGENCY: tuple[What, ...] = (
 )
 LATE = timedelta(minutes=1)
 LONG = timedelta(minutes=10)
+LITTLE_BYTES = 512 * 1024**2  # free on the disk of a file
+SLOW_MS = 1_000
+LONG_TRANSACTION = timedelta(hours=1)
+MOST_IDS = 0.75  # of PostgreSQL's transaction ids
 _LATELY = timedelta(minutes=2)  # a sample of this minute may not be there yet
 
 
@@ -43,6 +63,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     kind: str | None = None
     name: str | None = None  # of the train or schedule; the id of a worker
+    error: str | None = None  # the fingerprint
 
 
 class Pulse(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,9 +143,26 @@ def urgent_first(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda each: (_URGENCY.index(each.what), -each.count, each.why))
 
 
-def of_queues(queues: Sequence[Queue], now: datetime) -> Iterable[Problem]:
+def sampled(stats: Iterable[Stat], now: datetime) -> dict[tuple[str, str, str], Stat]:
+    """The last sample of what is queued, by tenant, queue and kind; `stats` are those of minutes."""
+    found: dict[tuple[str, str, str], Stat] = {}
+    for stat in stats:
+        if stat.depth and now - stat.at < _LATELY and stat.tenant_id and stat.queue and stat.kind:
+            found[stat.tenant_id, stat.queue, stat.kind] = stat
+    return found
+
+
+def of_queues(
+    queues: Sequence[Queue], samples: Mapping[tuple[str, str, str], Stat], now: datetime
+) -> Iterable[Problem]:
+    """Queues in which jobs wait that nothing will start; the first of each were counted, and more may be sampled."""
+    depths: dict[str, int] = {}
+    for (_, name, _), stat in samples.items():
+        depths[name] = depths.get(name, 0) + (stat.depth or 0)
     for queue in queues:
         waiting = queue.counts.get("queued", 0)
+        if waiting >= MOST_QUEUED:
+            waiting = max(waiting, depths.get(queue.name, 0))
         since = queue.oldest_queued_at
         if not waiting:
             continue
@@ -144,8 +182,69 @@ def of_queues(queues: Sequence[Queue], now: datetime) -> Iterable[Problem]:
             yield Problem(what="limited", why=why, fix=fix, count=queue.limited, since=since, queue=queue.name)
 
 
-def of_kinds(stats: Iterable[Stat]) -> Iterable[Problem]:
-    """Kinds whose jobs died; `stats` are those of a span, by queue and kind."""
+def of_starving(
+    queues: Sequence[Queue], stats: Sequence[Stat], samples: Mapping[tuple[str, str, str], Stat], now: datetime
+) -> Iterable[Problem]:
+    """Jobs that have waited for long in a queue that works on others, or whose workers do not know their kind."""
+    listening = {queue.name: queue for queue in queues if queue.workers and not queue.paused}
+    started: dict[tuple[str | None, str | None, str | None], int] = {}
+    busy: dict[str | None, int] = {}
+    for stat in stats:
+        if now - stat.at < LONG + _LATELY:
+            started[stat.tenant_id, stat.queue, stat.kind] = (
+                started.get((stat.tenant_id, stat.queue, stat.kind), 0) + stat.started
+            )
+            busy[stat.queue] = busy.get(stat.queue, 0) + stat.started
+    late: dict[tuple[str, str], list[Stat]] = {}
+    for (tenant_id, queue, kind), stat in samples.items():
+        waited = timedelta(milliseconds=stat.oldest_ms or 0)
+        if queue in listening and waited > LONG and not started.get((tenant_id, queue, kind)):
+            late.setdefault((queue, kind), []).append(stat)
+    for (queue, kind), found in late.items():
+        count = sum(stat.depth or 0 for stat in found)
+        oldest_ms = max(stat.oldest_ms or 0 for stat in found)
+        known = listening[queue].kinds
+        if known and kind not in known:
+            why = f"no worker of queue {queue} knows kind {kind}, and {_jobs(count)} of it wait{_s(count)}"
+            fix = f"headway worker MODULE:APP --queues {queue}"
+        elif busy.get(queue):
+            of = f" of {len(found):,} tenants" if len(found) > 1 else ""
+            why = (
+                f"{_jobs(count)} of kind {kind}{of} {'have' if count > 1 else 'has'} waited in queue {queue} for "
+                f"{show_ms(oldest_ms)}, while it runs others"
+            )
+            chosen = f"--status queued --queue {queue} --kind {kind}"
+            fix = f"headway jobs list {chosen}, and headway queues set {queue} --fair"
+        else:
+            continue
+        since = now - timedelta(milliseconds=oldest_ms)
+        yield Problem(what="starving", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind)
+
+
+def of_database(condition: Condition, now: datetime) -> Iterable[Problem]:
+    """A database that is slow, or that will soon refuse to write."""
+    if condition.free_bytes is not None and condition.free_bytes < LITTLE_BYTES:
+        why = f"the disk of the database has only {condition.free_bytes // 1024**2:,} MiB left: full, it stops all work"
+        yield Problem(what="full_database", why=why, fix="headway prune, and make room on that disk")
+    if condition.ids_used is not None and condition.ids_used > MOST_IDS:
+        why = f"{condition.ids_used:.0%} of PostgreSQL's transaction ids are used: unless it is vacuumed, it will stop"
+        yield Problem(what="full_database", why=why, fix="headway doctor, and vacuum freeze in that database")
+    open_ms = condition.oldest_transaction_ms or 0
+    if timedelta(milliseconds=open_ms) > LONG_TRANSACTION:
+        why = f"a transaction has been open for {show_ms(open_ms)}: dead rows pile up behind it, and claims slow down"
+        since = now - timedelta(milliseconds=open_ms)
+        yield Problem(what="slow_database", why=why, fix="headway doctor, and end that session", since=since)
+    if condition.answer_ms is not None and condition.answer_ms > SLOW_MS:
+        why = f"the database took {show_ms(condition.answer_ms)} to answer"
+        yield Problem(what="slow_database", why=why, fix="headway doctor")
+
+
+def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterable[Problem]:
+    """Kinds whose jobs died, with the error that killed most; `stats` are those of a span, by queue and kind."""
+    worst: dict[tuple[str | None, str | None], ErrorGroup] = {}
+    for each in sorted(errors, key=lambda each: each.dead):
+        if each.dead:
+            worst[each.queue, each.kind] = each
     first: dict[tuple[str | None, str | None], Stat] = {}
     dead: dict[tuple[str | None, str | None], int] = {}
     for stat in stats:
@@ -156,8 +255,15 @@ def of_kinds(stats: Iterable[Stat]) -> Iterable[Problem]:
     for (queue, kind), count in dead.items():
         since = first[queue, kind].at
         why = f"{_jobs(count)} of kind {kind} died since {since:%H:%M} UTC"
-        fix = f"headway jobs list --status dead --kind {kind}, then headway jobs retry --status dead --kind {kind}"
-        yield Problem(what="dying", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind)
+        chosen = f"--status dead --kind {kind}"
+        fix = f"headway jobs list {chosen}, then headway jobs retry {chosen}"
+        error = None
+        if (queue, kind) in worst:
+            found = worst[queue, kind]
+            error = found.fingerprint
+            why += f": {found.count:,} × the same since {found.first_seen_at:%H:%M} UTC, {found.message}"
+            fix = f"headway errors show {error}, then headway jobs retry --status dead --error {error}"
+        yield Problem(what="dying", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind, error=error)
 
 
 def of_workers(workers: Sequence[Worker], now: datetime) -> Iterable[Problem]:
@@ -195,6 +301,10 @@ def of_events(events: Sequence[Event]) -> Iterable[Problem]:
         why = f"{len(events):,} event{'' if len(events) == 1 else 's'} failed, the last is {last.name}: {last.error}"
         fix = "headway events list --status failed, then headway events retry ID"
         yield Problem(what="failed_event", why=why, fix=fix, count=len(events), since=events[-1].emitted_at)
+
+
+def _s(count: int) -> str:
+    return "s" if count == 1 else ""
 
 
 def _jobs(count: int) -> str:

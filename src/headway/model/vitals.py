@@ -28,3 +28,13 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     event_lag_ms: float  # how old the oldest event is that nobody has handled
     oldest_transaction_ms: float | None = None  # PostgreSQL: of any session, which may hold back vacuum
     database_bytes: int | None = None  # PostgreSQL; a SQLite file's size is the file's
+    wal_bytes: int | None = None  # PostgreSQL, if the login may see it (pg_monitor)
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the database itself is in trouble; None: not known."""
+
+    answer_ms: float | None = None  # how long it took to answer
+    free_bytes: int | None = None  # SQLite: on the file's disk
+    oldest_transaction_ms: float | None = None  # PostgreSQL: of this database, other than the one that asks
+    ids_used: float | None = None  # PostgreSQL: which part of the transaction ids until it refuses to write

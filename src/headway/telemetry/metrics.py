@@ -89,6 +89,7 @@ METRICS = (
     _database("headway_recent_run_seconds", "How long executions of the last five minutes took.", "tenant", "quantile"),
     _database("headway_database_bytes", "The size of the database."),
     _database("headway_wal_bytes", "SQLite: the size of the write-ahead log."),
+    _database("headway_server_wal_bytes", "PostgreSQL: the size of pg_wal, if the login may see it (pg_monitor)."),
     _database("headway_oldest_transaction_seconds", "PostgreSQL: the age of the oldest open transaction."),
 )
 BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg.types.string import TextLoader
 
+from headway.model.fleet import MOST_QUEUED
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.listing import Filter
 from tests.store.engine.crowd import FINISHED, POSTGRES_ROWS, Crowd, job_id
@@ -159,6 +160,12 @@ def test_a_page_by_tags_or_in_another_order_touches_about_a_page_on_postgres(cro
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.fetched <= 500, f"{cost}\n{cost.plan}"
     assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"
+
+
+def test_the_overview_counts_the_first_of_each_queue_on_postgres(crowded, pg_ops):
+    cost = measure(crowded, pg_ops.queues(tenant_id=None, queued_only=True))
+    assert cost.scanned == 0, f"{cost}\n{cost.plan}"
+    assert cost.fetched <= 3 * MOST_QUEUED, f"{cost}\n{cost.plan}"
 
 
 @pytest.mark.parametrize("read", ["get", "attempts", "results", "audit", "ahead"])

@@ -97,6 +97,12 @@ def test_a_page_by_tags_or_in_another_order_takes_steps_for_about_a_page_on_sqli
     assert steps <= 50_000, f"{steps} steps"
 
 
+def test_the_overview_counts_the_first_of_each_queue_on_sqlite(sqlite_crowd):
+    store, conn = sqlite_crowd
+    steps = steps_of(store, conn, store.ops.queues(tenant_id=None, queued_only=True))
+    assert steps <= 200_000, f"{steps} steps"
+
+
 HOT = [f"jobs/{name}" for name in ("enqueue", "claim", "settle", "ending", "reap")]
 HOT += [
     "jobs/claim_under_limits",

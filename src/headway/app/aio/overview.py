@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
+import msgspec
+
+from headway.app.aio.error_groups import AsyncErrorVerbs
 from headway.app.aio.events import AsyncEventVerbs
 from headway.app.aio.queues import AsyncQueueVerbs
 from headway.app.aio.schedules import AsyncScheduleVerbs
 from headway.app.aio.stats import AsyncStatVerbs
 from headway.app.aio.trains import AsyncTrainVerbs
-from headway.app.overview import _MOST, OverviewVerbs
+from headway.app.overview import _MOST, _MOST_ERRORS, OverviewVerbs, free_bytes
 from headway.clock import from_micros
 from headway.model.duration import Duration, to_ms
 from headway.model.overview import (
     Overview,
     TenantPulse,
+    of_database,
     of_events,
     of_kinds,
     of_queues,
     of_schedules,
+    of_starving,
     of_trains,
     of_workers,
     pulse,
+    sampled,
     side_by_side,
     urgent_first,
 )
 
 
 class AsyncOverviewVerbs(
-    OverviewVerbs, AsyncTrainVerbs, AsyncQueueVerbs, AsyncScheduleVerbs, AsyncEventVerbs, AsyncStatVerbs
+    OverviewVerbs,
+    AsyncTrainVerbs,
+    AsyncQueueVerbs,
+    AsyncScheduleVerbs,
+    AsyncEventVerbs,
+    AsyncStatVerbs,
+    AsyncErrorVerbs,
 ):
     """The async twins of the verbs of `OverviewVerbs`."""
 
@@ -36,20 +49,33 @@ class AsyncOverviewVerbs(
         """What needs a person, most urgent first, each with a sentence why and the command that helps; and the numbers
         of the last hour, or of another time up to two days, together.
 
-        Silent workers are told by `app` alone, not by `app.tenant(…)`. Raises `InvalidJob`.
+        Silent workers and the state of the database are told by `app` alone, not by `app.tenant(…)`. Counts no more
+        than the first 1,000 jobs of each queue. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
         now = from_micros(self.clock.now())
-        stats = await self.astats(since=since, by=("queue", "kind"))
+        stats = await self.astats(since=since, by=("tenant", "queue", "kind"))
+        samples = sampled(stats, now)
+        queues = await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant, queued_only=True))
+        errors = (
+            await self.aerrors(since=since, order="count", limit=_MOST_ERRORS) if any(s.dead for s in stats) else []
+        )
         problems = [
-            *of_queues(await self.aqueues(), now),
-            *of_kinds(stats),
+            *of_queues(queues, samples, now),
+            *of_starving(queues, stats, samples, now),
+            *of_kinds(stats, errors),
             *of_trains(await self.atrains(blocked=True, limit=_MOST)),
             *of_schedules(await self.aschedules(), now),
             *of_events(await self.aevents(status="failed", limit=_MOST)),
         ]
         if not self._is_for_one_tenant:
             problems += of_workers(await self.aworkers(), now)
+            began = time.perf_counter()
+            condition = await self._arun(self._store.ops.condition())
+            answer_ms = (time.perf_counter() - began) * 1000
+            free = free_bytes(self._store.describe()) if self._store.dialect == "sqlite" else None
+            condition = msgspec.structs.replace(condition, answer_ms=answer_ms, free_bytes=free)
+            problems += of_database(condition, now)
         first = now - timedelta(milliseconds=to_ms(since, "since"))
         return Overview(at=now, problems=urgent_first(problems), pulse=pulse(stats, first))
 

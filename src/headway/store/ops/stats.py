@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headway.model.error_groups import ErrorFilter, ErrorGroup
 from headway.model.stats import Depth, Span, StatRow
-from headway.model.vitals import Vitals
+from headway.model.vitals import Condition, Vitals
 from headway.store.ops.recipe import Op
 
 
@@ -41,6 +41,10 @@ class Stats(Protocol):
     def vitals(self) -> Op[Vitals]:
         """How the database and its fleet are right now: what is queued and late, for metrics. Costs no more than to
         count 100,000 jobs of each status."""
+        ...
+
+    def condition(self) -> Op[Condition]:
+        """Whether the database itself is in trouble; reads no jobs."""
         ...
 
     def prune_stats(self, span: Span, *, older_than_ms: int, limit: int) -> Op[int]:

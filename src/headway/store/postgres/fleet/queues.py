@@ -6,20 +6,61 @@ from collections.abc import Mapping
 
 import msgspec
 
-from headway.model.fleet import Queue
+from headway.model.fleet import MOST_QUEUED, Queue
 from headway.store.ops import Op, Row
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import call, nothing, read
 
-_QUEUES = """
-with live as (
+_LIVE = """
+live as (
   select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
          count(j.limited_by) as limited
     from headway.jobs j
    where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
      and ($1::uuid is null or j.tenant_id = $1)
    group by j.queue, j.status
-), per_queue as (
+)
+"""
+# a skip scan over the names, and of each the first in its line
+_QUEUED = f"""
+recursive names (name) as (
+  (select j.queue from headway.jobs j where j.status = 'queued' and j.limited_by is null order by j.queue limit 1)
+  union all
+  select (select j.queue
+            from headway.jobs j
+           where j.status = 'queued' and j.limited_by is null and j.queue > n.name
+           order by j.queue
+           limit 1)
+    from names n
+   where n.name is not null
+), waiting as (
+  select f.*
+    from names n
+    cross join lateral (
+      select j.tenant_id, j.queue, j.queued_at, false as aside
+        from headway.jobs j
+       where j.queue = n.name and j.status = 'queued' and j.limited_by is null
+       order by j.queue, j.priority, j.position, j.id
+       limit {MOST_QUEUED}) f
+   where n.name is not null
+  union all
+  (select j.tenant_id, j.queue, j.queued_at, true
+     from headway.jobs j
+    where j.limited_by is not null and j.status = 'queued'
+    limit {MOST_QUEUED})
+), live as (
+  select w.queue as name, 'queued' as status, count(*) as n, min(w.queued_at) as oldest,
+         count(*) filter (where w.aside) as limited
+    from waiting w
+   where $1::uuid is null or w.tenant_id = $1
+   group by w.queue
+)
+"""  # noqa: S608 - texts of this file
+
+
+def _queues(live: str) -> str:
+    return f"""
+with {live}, per_queue as (
   select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest, sum(l.limited) as limited
     from live l
    group by l.name
@@ -31,7 +72,10 @@ select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.olde
   full join headway.queue_settings($1) q using (name)
   full join (select l.queue as name, l.workers, l.kinds from headway.listening($1) l) w using (name)
  order by name
-"""
+"""  # noqa: S608 - texts of this file
+
+
+_EVERY, _ONLY_QUEUED = _queues(_LIVE), _queues(_QUEUED)
 
 
 class QueueVerbs:
@@ -45,8 +89,9 @@ class QueueVerbs:
         text = None if retention is None else msgspec.json.encode(retention).decode()
         return call("select headway.set_retention($1, $2::jsonb, $3)", [queue, text, actor], nothing)
 
-    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
-        return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
+    def queues(self, *, tenant_id: str | None, queued_only: bool = False) -> Op[list[Queue]]:
+        sql = _ONLY_QUEUED if queued_only else _EVERY
+        return read(sql, [tenant_id], lambda rows: [_queue(row) for row in rows])
 
 
 def _queue(row: Row) -> Queue:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from headway.model.vitals import MOST_COUNTED, Depth, Vitals
+from headway.model.vitals import MOST_COUNTED, Condition, Depth, Vitals
 from headway.store.ops import Op, Statement, Steps
+from headway.store.postgres.engine.verbs import read
 
 # each by an index that has only such jobs, and no further than $1; dead ones are those that wait for an operator
 WHERE = (
@@ -37,8 +38,17 @@ select (select count(*) from headway.workers w where w.lease_expires_at > t.now)
          where e.status = 'pending' order by e.id limit 1)::float8,
        (select extract(epoch from clock_timestamp() - min(a.xact_start)) * 1000 from pg_stat_activity a
          where a.datname = current_database() and a.pid <> pg_backend_pid())::float8,
-       pg_database_size(current_database())
+       pg_database_size(current_database()),
+       has_function_privilege('pg_ls_waldir()', 'execute')
   from t
+"""
+_WAL = "select coalesce(sum(w.size), 0)::bigint from pg_ls_waldir() w"
+_CONDITION = """
+select (select extract(epoch from clock_timestamp() - min(a.xact_start)) * 1000 from pg_stat_activity a
+         where a.datname = current_database() and a.pid <> pg_backend_pid())::float8,
+       -- it refuses to write three million ids before they wrap around
+       (select age(d.datfrozenxid) / (2147483648.0 - 3000000) from pg_database d
+         where d.datname = current_database())::float8
 """
 
 
@@ -46,7 +56,8 @@ class VitalVerbs:
     def vitals(self) -> Op[Vitals]:
         def steps() -> Steps[Vitals]:
             depths = yield Statement(DEPTHS, [MOST_COUNTED])
-            ((workers, heartbeat, due, emitted, transaction, size),) = yield Statement(_REST, [])
+            ((workers, heartbeat, due, emitted, transaction, size, may_see_wal),) = yield Statement(_REST, [])
+            wal = (yield Statement(_WAL))[0][0] if may_see_wal else None
             return Vitals(
                 depths=[
                     Depth(tenant_id, queue, status, count, None if oldest is None else max(0.0, oldest))
@@ -58,6 +69,10 @@ class VitalVerbs:
                 event_lag_ms=max(0.0, emitted or 0.0),
                 oldest_transaction_ms=max(0.0, transaction or 0.0),
                 database_bytes=size,
+                wal_bytes=wal,
             )
 
         return Op(steps, writes=False)
+
+    def condition(self) -> Op[Condition]:
+        return read(_CONDITION, [], lambda rows: Condition(oldest_transaction_ms=rows[0][0], ids_used=rows[0][1]))

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.clock import from_micros
 from headway.model import audit
-from headway.model.fleet import Queue
+from headway.model.fleet import MOST_QUEUED, Queue
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import show_json
@@ -44,7 +44,13 @@ class QueueVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
+    def queues(self, *, tenant_id: str | None, queued_only: bool = False) -> Op[list[Queue]]:
+        counting = (
+            Statement(_SQL["queued"], (tenant_id, MOST_QUEUED))
+            if queued_only
+            else Statement(_SQL["counts"], (tenant_id,))
+        )
+
         def steps() -> Steps[list[Queue]]:
             now = self._clock.now()
             settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
@@ -54,7 +60,7 @@ class QueueVerbs(Verbs):
             counts: dict[str, dict[Status, int]] = {}
             limited: dict[str, int] = {}
             oldest: dict[str, int] = {}
-            for queue, status, count, queued_at in (yield Statement(_SQL["counts"], (tenant_id,))):
+            for queue, status, count, queued_at in (yield counting):
                 of_queue = counts.setdefault(queue, {})
                 if status == "limited":
                     limited[queue] = count

@@ -65,6 +65,50 @@ where (status = 'held' or status = 'waiting')
   and (?1 is null or tenant_id = ?1)
 group by queue, status;
 
+-- name: queued
+-- a skip scan over the names, and of each the first ?2 in its line
+with recursive named (name) as (
+  select min(queue)
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+  union all
+  select (
+    select min(queue)
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue > named.name
+  )
+  from named
+  where named.name is not null
+)
+select waiting.queue, 'queued', count(*), min(waiting.queued_at)
+from named
+cross join jobs as waiting
+where waiting.rowid in (
+    select rowid
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue = named.name
+    order by priority, position, id
+    limit ?2
+  )
+  and (?1 is null or waiting.tenant_id = ?1)
+group by waiting.queue
+union all
+select queue, 'limited', count(*), min(queued_at)
+from (
+  select tenant_id, queue, queued_at
+  from jobs indexed by jobs_aside
+  where limited_by is not null
+  limit ?2
+)
+where ?1 is null
+  or tenant_id = ?1
+group by queue;
+
 -- name: workers
 select served.key, workers.kinds
 from workers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.model.vitals import MOST_COUNTED, Depth, Vitals
+from headway.model.vitals import MOST_COUNTED, Condition, Depth, Vitals
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
@@ -29,5 +29,12 @@ class VitalVerbs(Verbs):
                 schedule_lag_ms=age_ms(due_at) or 0.0,
                 event_lag_ms=age_ms(emitted_at) or 0.0,
             )
+
+        return SqliteOp(steps, writes=False)
+
+    def condition(self) -> Op[Condition]:
+        def steps() -> Steps[Condition]:
+            yield Statement(_SQL["answer"])
+            return Condition()
 
         return SqliteOp(steps, writes=False)

@@ -94,3 +94,7 @@ select
     order by id
     limit 1
   );
+
+-- name: answer
+select count(*)
+from schema_version;
