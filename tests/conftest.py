@@ -20,7 +20,7 @@ import pytest
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
-from tests import sizes_and_seeds, warm_sessions
+from tests import postgres_clock, sizes_and_seeds, warm_sessions
 from tests.compiled_tests import compile_for_workers
 from tests.memory_folder import memory_folder
 from tests.postgres_databases import Databases, ReusedDatabases
@@ -143,11 +143,9 @@ def held_by(side: psycopg.Connection[Any], clock: HeldTime) -> Iterator[None]:
     """The same by a connection that is there already."""
 
     def hold(now: datetime) -> None:
-        side.execute(
-            "create or replace function headway.now() returns timestamptz language sql volatile"
-            f" as $$ select timestamptz '{now.isoformat()}' $$"
-        )
+        postgres_clock.hold(side, now)
 
+    postgres_clock.make_holdable(side)
     clock.follow(hold)
     try:
         yield
@@ -195,7 +193,7 @@ def databases(postgres_server: str) -> Iterator[Databases]:
 
 @pytest.fixture(scope="session")
 def postgres_template(databases: Databases) -> Iterator[str]:
-    """The name of a database with the schema in it and nothing else."""
+    """The name of a database with the schema in it, a time that can be held, and nothing else."""
     from headway.store.ops import Op
     from headway.store.postgres.engine.migrate import migrate
     from headway.store.postgres.store import PostgresStore
@@ -203,6 +201,8 @@ def postgres_template(databases: Databases) -> Iterator[str]:
     name = databases.create()
     try:
         PostgresStore(databases.url(name)).run_script(Op(migrate, writes=True))
+        with psycopg.connect(databases.url(name), autocommit=True) as conn:
+            postgres_clock.make_holdable(conn)
         yield name
     finally:
         databases.drop(name)

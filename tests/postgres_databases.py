@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
+from tests import postgres_clock
 from tests.warm_sessions import Sessions, keep_sessions, keep_sessions_no_more
 
 
@@ -117,10 +118,11 @@ class _Reused:
         self._empty = sql.SQL("; ").join(
             [sql.SQL("begin; set local session_replication_role = replica")]  # neither triggers nor foreign keys
             + [_delete(table) for table in tables if table not in self._seeds]
-            + [sql.SQL("select setval(seqrelid::regclass, seqstart, false) from pg_sequence; commit")]
+            + [sql.SQL("select setval(seqrelid::regclass, seqstart, false) from pg_sequence")]
+            + [sql.SQL(postgres_clock.RELEASE), sql.SQL("commit")]
         )
         self._seeded = self._row(self._signatures)
-        self._now, _, self._catalogue = self._state()
+        self._functions, _, self._catalogue = self._state()
 
     def emptied(self) -> bool:
         """Put everything back as it was new; False if that takes more than rows."""
@@ -132,7 +134,7 @@ class _Reused:
     def _put_back(self) -> bool:
         end = time.monotonic() + 0.1
         while True:
-            now, sessions, catalogue = self._state()
+            functions, sessions, catalogue = self._state()
             if sessions == 0:
                 break
             if time.monotonic() > end:
@@ -142,8 +144,8 @@ class _Reused:
             self._drop_tables_of_test()
             if self._state()[2] != self._catalogue:
                 return False
-        if now != self._now:
-            self.conn.execute(self._now)
+        if functions != self._functions:
+            self.conn.execute("; ".join(self._functions))
         self.eraser.execute(self._empty, prepare=False)  # several statements cannot be prepared
         if self._row(self._signatures) != self._seeded:
             self._seed()
@@ -154,10 +156,10 @@ class _Reused:
         for (table,) in self.conn.execute(_TABLES_OF_TEST).fetchall():
             self.conn.execute(sql.SQL("drop table if exists public.{} cascade").format(sql.Identifier(table)))
 
-    def _state(self) -> tuple[str, int, list[str]]:
-        """`headway.now()`, which tests replace; how many sessions others have; the versions of all that was defined."""
+    def _state(self) -> tuple[list[str], int, list[str]]:
+        """The functions that tests replace; how many sessions others have; the versions of all else that is defined."""
         ours = [self.conn.info.backend_pid, self.eraser.info.backend_pid, *self.sessions.backends()]
-        return cast("tuple[str, int, list[str]]", self._row(_STATE, ours))
+        return cast("tuple[list[str], int, list[str]]", self._row(_STATE, ours))
 
     def _row(self, query: sql.Composed | str, *params: Any) -> tuple[Any, ...]:
         row = self.conn.execute(query, params or None).fetchone()
@@ -203,12 +205,13 @@ def _versions(catalogue: str, where: str, more: str = "") -> str:
     return f"(select (count(*), sum(xmin::text::bigint){more})::text from {catalogue} where {where})"
 
 
+_REPLACED = "array['headway.now', 'headway.piece', 'headway.claim_bytes']::regproc[]"
 _FIRST = 16_384  # the server's own objects have smaller ids
 _HERE = "(select oid from pg_database where datname = current_database())"
 _CATALOGUE = [
     # statistics too: a fresh database has none, and plans depend on them
     _versions("pg_class", f"oid >= {_FIRST} and relpersistence <> 't'", ", sum(reltuples), sum(relpages)"),
-    _versions("pg_proc", f"oid >= {_FIRST} and oid <> 'headway.now()'::regprocedure"),
+    _versions("pg_proc", f"oid >= {_FIRST} and oid <> all({_REPLACED})"),
     _versions("pg_namespace", f"oid >= {_FIRST} and nspname !~ '^pg_(toast_)?temp_'"),
     *(
         _versions(catalogue, f"{key} >= {_FIRST}")
@@ -230,7 +233,7 @@ _CATALOGUE = [
     _versions("pg_db_role_setting", f"setdatabase = {_HERE}"),
 ]
 _STATE = f"""
-select pg_get_functiondef('headway.now()'::regprocedure),
+select (select array_agg(pg_get_functiondef(f) order by f) from unnest({_REPLACED}) f),
        (select count(*)
           from pg_stat_get_activity(null)
          where datid = {_HERE} and backend_type = 'client backend' and pid <> all(%s))

@@ -127,9 +127,13 @@ def _fill(url: str) -> dict[str, str]:
     return jobs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A real browser; where there is none, these tests do not run, and say so."""
+    """A real browser; where there is none, these tests do not run, and say so.
+
+    Not for longer than a module: playwright keeps an event loop running in this thread, beside which no other test
+    could start its own.
+    """
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         said = "there is no Chromium, so the browser tests did not run: apt-get install chromium"

@@ -24,13 +24,12 @@ ACME, GLOBEX = tenant_id("acme"), tenant_id("globex")
 
 
 class Roles:
-    """Logins of each role on one database."""
+    """Logins of each role on one database, which has the roles already."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.suffix = uuid.uuid4().hex[:8]
         self.store = PostgresStore(url)
-        migrate.roles(self.store)
         with psycopg.connect(url, autocommit=True) as owner:
             for name in ("worker", "app", "acme", "nobody"):
                 owner.execute(f"create role {self.login(name)} login password 'x'")
@@ -63,9 +62,9 @@ class Roles:
 
 
 @pytest.fixture
-def roles(postgres_migrated_url: str) -> Iterator[Roles]:
-    roles = Roles(postgres_migrated_url)
-    app = Headway(postgres_migrated_url)
+def roles(postgres_url_with_roles: str) -> Iterator[Roles]:
+    roles = Roles(postgres_url_with_roles)
+    app = Headway(postgres_url_with_roles)
     app.enqueue("k", {"of": "acme"}, tenant="acme")
     app.enqueue("k", {"of": "globex"}, tenant="globex")
     app.close()

@@ -82,8 +82,8 @@ def _keyed(n: int) -> None:
 
 
 @pytest.fixture
-def site(postgres_migrated_url: str) -> Iterator[Site]:
-    roles = Roles(postgres_migrated_url)
+def site(postgres_url_with_roles: str) -> Iterator[Site]:
+    roles = Roles(postgres_url_with_roles)
     site = Site(roles)
     yield site
     site.close()

@@ -19,10 +19,6 @@ def small_pieces(db, monkeypatch):
     monkeypatch.setattr(postponed, "PIECE", PIECE)
     if db.dialect == "postgres":
         db.store.side.execute(_SIZE.format(PIECE))
-        yield
-        db.store.side.execute(_SIZE.format(500))
-    else:
-        yield
 
 
 def go_on(db, most=100):

@@ -44,8 +44,8 @@ class Theirs:
 
 
 @pytest.fixture
-def roles(postgres_migrated_url: str) -> Iterator[Roles]:
-    roles = Roles(postgres_migrated_url)
+def roles(postgres_url_with_roles: str) -> Iterator[Roles]:
+    roles = Roles(postgres_url_with_roles)
     yield roles
     roles.drop()
 
