@@ -28,7 +28,7 @@ from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
 from headway.api.serving.settings import ServerSettings, server_settings
 from headway.api.streams import Streams
-from headway.api.wire.bodies import decode_body, decode_query, read_body
+from headway.api.wire.bodies import decode_body, decode_query, read_body, read_upload
 from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.wire.replays import request_with_key
@@ -183,7 +183,7 @@ class Api:
             if any("\0" in value for value in request.path_params.values()):
                 raise Refused(404, "no name or id holds a NUL character")
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
-            body = await read_body(request, route.limit)
+            body = b"" if route.upload else await read_body(request, route.limit)
             query = request.query_params.multi_items()
             call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
             return _response(await _within(route, call))
@@ -272,6 +272,7 @@ class Api:
             allowed=partial(self._callers.check, request),
             begin_session=partial(self._sessions.begin, request, key),
             end_session=partial(self._sessions.end, request),
+            upload=read_upload(request, route.limit) if route.upload else None,
             request=request_with_key(request, body, verbs, key)
             if route.creates and "idempotency-key" in sent
             else None,

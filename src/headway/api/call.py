@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -48,6 +48,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     allowed: Callable[[], Awaitable[Any]]  # raises where the key is not valid any more
     begin_session: Callable[[], Awaitable[tuple[Session, str]]]  # of this key; gives the cookie to set, too
     end_session: Callable[[], Awaitable[str]]
+    upload: AsyncIterator[bytes] | None = None  # the body, where it is a file
     request: Request | None = None  # its Idempotency-Key, where it has one
 
     @property

@@ -44,6 +44,8 @@ class Route:
     waits: bool = False  # may take longer than a read
     creates: bool = False  # honours Idempotency-Key
     streams: bool = False  # may answer as text/event-stream
+    file: bool = False  # answers with the bytes of a file
+    upload: bool = False  # its body is a file, which the handler reads
     summary: str = ""
     name: str = field(default="")
     chapter: str = ""

@@ -65,10 +65,10 @@ class OwnTransactions(Protocol):
 class ArtifactWriter(Protocol):
     """What the worker does for `artifact`."""
 
-    def store(self, claim: Claim, name: str, data: Data, content_type: str | None) -> Artifact: ...
+    def store(self, attempt: Claim, name: str, data: Data, content_type: str | None) -> Artifact: ...
 
     async def astore(
-        self, claim: Claim, name: str, data: Data | AsyncIterable[bytes | str], content_type: str | None
+        self, attempt: Claim, name: str, data: Data | AsyncIterable[bytes | str], content_type: str | None
     ) -> Artifact: ...
 
 

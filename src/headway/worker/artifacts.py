@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from headway.artifacts import Data, Places, ablocks, blocks
 from headway.errors import HeadwayError, LeaseLost, NotAllowed, StoreFailed, StoreUnavailable
 from headway.model.artifact import Artifact, NewArtifact, checked_name, checked_type, path_of
 from headway.model.ids import new_id
 from headway.model.job import Claim
-from headway.store.ops import Op
+from headway.store.ops import Op, Ops
 from headway.worker.database import Database
 
 T = TypeVar("T")
@@ -21,8 +24,17 @@ T = TypeVar("T")
 SWEPT = 500
 """How many files one round deletes before it notes them as gone."""
 _AGAIN_S = 0.25
+_MOST_AT_ONCE = 32
 _AHEAD = 4
 """How many blocks of an async iterator wait for the thread that writes them."""
+
+
+class Attempted(msgspec.Struct, frozen=True):
+    """The running attempt that stores something."""
+
+    id: str  # of its job
+    tenant_id: str
+    fence: int
 
 
 class ArtifactWriter:
@@ -32,28 +44,29 @@ class ArtifactWriter:
     any point, the bytes are known: a sweep deletes them once the attempt has ended.
     """
 
-    def __init__(self, database: Database, places: Places) -> None:
-        self._database = database
-        self._ops = database.ops
+    def __init__(self, ops: Ops, places: Places, run: Callable[[Op[Any]], Awaitable[Any]]) -> None:
+        self._ops = ops
         self._places = places
+        self._run_op = run
         self._loop = asyncio.get_running_loop()
+        self._threads: ThreadPoolExecutor | None = None
 
-    def store(self, claim: Claim, name: str, data: Data, content_type: str | None) -> Artifact:
+    def store(self, attempt: Claim | Attempted, name: str, data: Data, content_type: str | None) -> Artifact:
         """For a sync handler, in its thread."""
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise NotAllowed("artifact(…) would block the event loop of this async handler: await ctx.aartifact(…)")
-        return self._stored(claim, checked_name(name), blocks(data), content_type)
+        return self._stored(attempt, checked_name(name), blocks(data), content_type)
 
     async def astore(
-        self, claim: Claim, name: str, data: Data | AsyncIterable[bytes | str], content_type: str | None
+        self, attempt: Claim | Attempted, name: str, data: Data | AsyncIterable[bytes | str], content_type: str | None
     ) -> Artifact:
         """For an async handler: a thread writes."""
         named = checked_name(name)
         if not isinstance(data, AsyncIterable):
-            return await asyncio.to_thread(self._stored, claim, named, blocks(data), content_type)
+            return await self._in_thread(attempt, named, blocks(data), content_type)
         pipe = _Pipe(self._loop)
-        writing = asyncio.create_task(asyncio.to_thread(self._stored, claim, named, iter(pipe), content_type))
+        writing = asyncio.ensure_future(self._in_thread(attempt, named, iter(pipe), content_type))
         writing.add_done_callback(lambda _: pipe.room.release())  # it may have failed before the end
         try:
             async for block in ablocks(data):
@@ -69,20 +82,28 @@ class ArtifactWriter:
             raise
         return await writing
 
-    def _stored(self, claim: Claim, name: str, data: Iterator[bytes], content_type: str | None) -> Artifact:
+    def _in_thread(self, *args: Any) -> asyncio.Future[Artifact]:
+        # threads of its own: each may wait long for its data, and the event loop's few serve others, too
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, "headway-artifacts")
+        return self._loop.run_in_executor(self._threads, self._stored, *args)
+
+    def _stored(
+        self, attempt: Claim | Attempted, name: str, data: Iterator[bytes], content_type: str | None
+    ) -> Artifact:
         """In a thread."""
         kept_as = checked_type(content_type, name)
         own = self._places.own
         artifact_id = new_id()
         new = NewArtifact(
             id=artifact_id,
-            tenant_id=claim.tenant_id,
-            job_id=claim.id,
-            fence=claim.fence,
+            tenant_id=attempt.tenant_id,
+            job_id=attempt.id,
+            fence=attempt.fence,
             name=name,
             content_type=kept_as,
             store=own.name,
-            path=path_of(claim.tenant_id, claim.id, artifact_id),
+            path=path_of(attempt.tenant_id, attempt.id, artifact_id),
         )
         self._run(self._ops.begin_artifact(new))
         try:
@@ -94,15 +115,25 @@ class ArtifactWriter:
             raise
 
     def _run(self, op: Op[T]) -> T:
-        """Not the handler's fault if the database is away: its lease decides how long it may be."""
-        return asyncio.run_coroutine_threadsafe(self._patient(op), self._loop).result()
+        found: T = asyncio.run_coroutine_threadsafe(self._awaited(op), self._loop).result()
+        return found
 
-    async def _patient(self, op: Op[T]) -> T:
+    async def _awaited(self, op: Op[T]) -> T:
+        found: T = await self._run_op(op)
+        return found
+
+
+def patiently(database: Database) -> Callable[[Op[Any]], Awaitable[Any]]:
+    """Runs ops for handlers. It is not their fault if the database is away: their lease decides how long it may be."""
+
+    async def run(op: Op[Any]) -> Any:
         while True:
             try:
-                return await self._database.run(op)
+                return await database.run(op)
             except (StoreUnavailable, StoreFailed):
                 await asyncio.sleep(_AGAIN_S)
+
+    return run
 
 
 class _Pipe:

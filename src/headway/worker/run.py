@@ -24,7 +24,7 @@ from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import dead, failed
 from headway.secrets import Vault
-from headway.worker.artifacts import ArtifactWriter
+from headway.worker.artifacts import ArtifactWriter, patiently
 from headway.worker.batches import Batches
 from headway.worker.database import Database
 from headway.worker.error_text import error_text, first_line, handler_exc_info, storable
@@ -94,7 +94,7 @@ class Runner:
         self._slot_freed = slot_freed
         self._mismatched = mismatched
         self._own = OwnTransactions(database, self.running, result_limit=result_limit, state_limit=state_limit)
-        self._artifacts = None if places is None else ArtifactWriter(database, places)
+        self._artifacts = None if places is None else ArtifactWriter(database.ops, places, patiently(database))
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()

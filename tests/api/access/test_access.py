@@ -14,6 +14,7 @@ from headway.api.access.rates import Strangers
 from headway.api.chapters import ROUTES
 from headway.api.routes import Route
 from headway.model.access import ROLES, Role
+from headway.model.artifact import NewArtifact
 from headway.model.ids import new_id
 from headway.model.key_text import new_key
 from tests.store.db import new_worker
@@ -46,6 +47,10 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /jobs/{id}/fork": (OPERATE, {}, (409,)),
     "GET /jobs/{id}/attempts": (NAMED, None, (200,)),
     "GET /jobs/{id}/result": (NAMED, None, (202,)),
+    "GET /artifacts": (READ, None, (200,)),
+    "GET /artifacts/{id}": (NAMED, None, (200,)),
+    "GET /artifacts/{id}/content": (NAMED, None, (409,)),  # its bytes are elsewhere
+    "POST /worker/jobs/{id}/artifacts": (WORK, None, (422,)),  # it does not say which worker
     "GET /jobs/{id}/chain": (READ, None, (200,)),
     "GET /jobs/{id}/logs": (NAMED, None, (200,)),
     "GET /jobs/{id}/stream": (NAMED, None, (200,)),
@@ -173,6 +178,26 @@ def _grouped(owner: Any) -> str:
     return str(owner.group([owner._definitions.build("report", {}, {}, now=0, limit=2**20)]).id)
 
 
+def _stored(app: Headway, owner: Any) -> str:
+    """The id of an artifact in another host's folder."""
+    ops, worker, artifact_id = app.store.ops, new_id(), new_id()
+    app.store.run(ops.register(new_worker(id=worker)))
+    claim = app.store.run(ops.take(worker, owner.enqueue("report").id, reservation_id=None))
+    assert claim is not None
+    made = NewArtifact(
+        id=artifact_id,
+        tenant_id=claim.tenant_id,
+        job_id=claim.id,
+        fence=claim.fence,
+        name="report.csv",
+        content_type="text/csv",
+        store="folder:elsewhere@other:/var",
+        path=artifact_id,
+    )
+    app.store.run(ops.keep_artifact(made, size=1, sha256="ab"))
+    return artifact_id
+
+
 @pytest.fixture
 def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
     def ask(route: Route, role: Role, *, of: str = "acme", named: str | None = None) -> int:
@@ -187,6 +212,8 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
             params["id"] = owner.create_template(f"t-{new_id()}", "report").id
         elif route.path.startswith("/connectors/{id}"):
             params["id"] = owner.create_connector(f"c-{new_id()}", "https://shop.example").id
+        elif route.path.startswith("/artifacts/{id}"):
+            params["id"] = _stored(app, owner)
         elif route.path.startswith("/groups/{id}"):
             params["id"] = _grouped(owner)
         elif route.path.startswith("/reservations/{id}"):

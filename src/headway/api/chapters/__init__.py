@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.api.chapters import (
+    artifacts,
     bulk,
     capacity,
     connectors,
@@ -40,6 +41,7 @@ _CHAPTERS = (
     jobs,
     job_actions,
     job_streams,
+    artifacts,
     events,
     capacity,  # before the queues: /queues/pause pauses all
     fleet,

@@ -16,7 +16,15 @@ _REF = "#/components/schemas/{name}"
 _ALWAYS = (400, 401, 403, 404, 408, 413, 422, 429, 500, 503)  # any request can meet these
 _WITH_BODY = (415,)
 _TEXT = {"type": "string"}
-_ANSWERS = {200: "Done", 201: "Created", 202: "Still going", 204: "Done; nothing is left to say"}
+_FILE_TYPE = "*/*"  # its own
+_FILE = {"type": "string", "format": "binary"}
+_ANSWERS = {
+    200: "Done",
+    201: "Created",
+    202: "Still going",
+    204: "Done; nothing is left to say",
+    206: "The part that was asked for",
+}
 _REQUEST_ID = {"X-Request-Id": {"description": "The id of the request, as the server's log has it.", "schema": _TEXT}}
 _RETRY_AFTER = {"Retry-After": {"description": "After how many seconds to try again.", "schema": _TEXT}}
 _REPLAYED = {
@@ -64,6 +72,8 @@ def _operation(route: Route, schemas: Mapping[int, Any], routes: Sequence[Route]
         if route.name in EXAMPLES:
             content["example"] = EXAMPLES[route.name]
         said["requestBody"] = {"required": _is_required(route.body), "content": {"application/json": content}}
+    if route.upload:
+        said["requestBody"] = {"required": True, "content": {_FILE_TYPE: {"schema": _FILE}}}
     for status, body in route.answers.items():
         said["responses"][str(status)] = _answer(route, status, None if body is None else schemas[id(body)], routes)
     with_body = _WITH_BODY if route.body is not None else ()
@@ -78,6 +88,8 @@ def _operation(route: Route, schemas: Mapping[int, Any], routes: Sequence[Route]
 
 def _answer(route: Route, status: int, schema: Any, routes: Sequence[Route]) -> dict[str, Any]:
     content = {} if schema is None else {"application/json": {"schema": schema}}
+    if route.file:
+        content[_FILE_TYPE] = {"schema": _FILE}
     if route.streams:
         content["text/event-stream"] = {"schema": _TEXT}
     said: dict[str, Any] = {"description": _ANSWERS[status], "headers": dict(_REQUEST_ID)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import msgspec
@@ -38,6 +38,26 @@ async def read_body(request: Request, limit: int) -> bytes:
     except ClientDisconnect:
         raise Refused(400, "the client went away before its body had arrived") from None
     return bytes(body)
+
+
+async def read_upload(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """The body, piece by piece, however long it is; raises `Refused` beyond the limit, and when no more of it comes."""
+    size = 0
+    pieces = request.stream()
+    try:
+        while True:
+            async with asyncio.timeout(BODY_S):
+                piece = await anext(pieces, None)
+            if piece is None:
+                return
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            yield piece
+    except TimeoutError:
+        raise Refused(408, f"no more of the body came for {BODY_S:g} s", headers={"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise Refused(400, "the client went away before its body had arrived") from None
 
 
 def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from headway.model.artifact import Artifact
 from headway.model.event import Event
 from headway.model.job import Attempt, Job
 
@@ -31,10 +32,15 @@ def _with_aliases(name: str, struct: type[msgspec.Struct], aliases: dict[str, st
     """A struct of the same fields and the aliases, for the OpenAPI document."""
     fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
     fields |= {alias: fields[meant] for alias, meant in aliases.items()}
-    fields |= {"trace": str} if struct is Job else {}
+    fields |= {"trace": str} if struct is Job else {"artifacts": tuple[ArtifactView, ...]}  # type: ignore[valid-type]
     return msgspec.defstruct(name, list(fields.items()), namespace={"__doc__": struct.__doc__})
 
 
+ArtifactView = msgspec.defstruct(
+    "Artifact",
+    [(each.name, each.type) for each in msgspec.structs.fields(Artifact) if each.name not in ("store", "path")],
+    namespace={"__doc__": "A file that an attempt stored."},
+)
 JobView = _with_aliases("Job", Job, _JOB_ALIASES)
 AttemptView = _with_aliases("Attempt", Attempt, _ATTEMPT_ALIASES)
 EventView = Event
@@ -52,6 +58,13 @@ def job_view(job: Job) -> dict[str, Any]:
     return fields | {alias: fields[meant] for alias, meant in _JOB_ALIASES.items()} | {"trace": job.trace}
 
 
+def artifact_view(artifact: Artifact) -> dict[str, Any]:
+    """Without where its bytes are, which is the operator's business."""
+    fields = msgspec.structs.asdict(artifact)
+    return {name: value for name, value in fields.items() if name not in ("store", "path")}
+
+
 def attempt_view(attempt: Attempt) -> dict[str, Any]:
     fields = msgspec.structs.asdict(attempt)
+    fields["artifacts"] = [artifact_view(each) for each in attempt.artifacts]
     return fields | {alias: fields[meant] for alias, meant in _ATTEMPT_ALIASES.items()}
