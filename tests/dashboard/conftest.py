@@ -122,6 +122,7 @@ def _fill(url: str) -> dict[str, str]:
     ).id
     acme.create_template("greeting", "send_email", {"to": "t@example.com"})
     jobs["event"] = acme.emit("order.paid", {"note": HOSTILE})
+    jobs["error"] = acme.errors(job=jobs["dead"])[0].fingerprint
     code.tenant("globex").enqueue("send_email", {"to": "secret-of-globex@example.com"}, queue="globex-queue")
     code.close()
     return jobs

@@ -147,3 +147,23 @@ def test_a_log_is_read_beside_the_list_and_a_machine_is_forked(dashboard: Dashbo
         sent = operator.post("/do/signal-job", data={"id": waiting, "name": "approved", "payload": '{"by": 1}'})
         assert sent.status_code == 303
     assert [each.name for each in dashboard.app.signals(waiting)] == ["approved"]
+
+
+def test_an_error_leads_to_its_jobs_and_they_are_retried(dashboard: Dashboard) -> None:
+    name, dead = dashboard.jobs["error"], dashboard.jobs["dead"]
+    with dashboard.visitor("operator") as operator:
+        assert f"/errors/{name}" in operator.get("/errors").text
+        shown = operator.get(f"/errors/{name}").text
+        assert "ConnectionRefusedError" in shown
+        assert "1 × since" in shown
+        assert f"/jobs/{dead}" in shown
+        assert "Traceback" in shown
+        job = operator.get(f"/jobs/{dead}").text
+        assert "No others like this" in job
+        assert f"/errors/{name}" in operator.get("/").text  # it killed a job
+        form = {"action": "retry", "of": "filter", "filter": json.dumps({"error": name, "status": ["dead"]})}
+        asked = operator.post("/bulk", data=form | {"back": f"/errors/{name}"})
+        assert asked.status_code == 200, asked.text
+        assert 'name="token"' in asked.text
+    with dashboard.visitor("producer") as producer:
+        assert f"/errors/{name}" not in producer.get(f"/jobs/{dead}").text

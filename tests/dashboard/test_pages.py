@@ -41,6 +41,10 @@ PAGES = {
     "/queues/mail": VIEWERS,
     "/triggers": VIEWERS,
     "/triggers?type=event": VIEWERS,
+    "/errors": VIEWERS,
+    "/errors?order=count&since=day&status=failed": VIEWERS,
+    "/errors/{error}": VIEWERS,
+    "/jobs?error={error}": VIEWERS,
     "/events": VIEWERS,
     "/templates": VIEWERS,
     "/audit": VIEWERS,
@@ -113,7 +117,11 @@ def test_nobody_sees_anything_without_a_key(dashboard: Dashboard) -> None:
 
 def test_strangers_find_nothing_of_others(dashboard: Dashboard) -> None:
     with dashboard.visitor("stranger") as stranger:
-        for each in dashboard.jobs.values():
+        assert stranger.get(f"/errors/{dashboard.jobs['error']}").status_code == 404
+        assert dashboard.jobs["error"] not in stranger.get("/errors").text
+        for name, each in dashboard.jobs.items():
+            if name == "error":
+                continue
             assert stranger.get(f"/jobs/{each}").status_code == 404
             assert stranger.post("/do/cancel-job", data={"id": each}).status_code == 404
         assert stranger.get("/t/acme/jobs").status_code == 404

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headway.dashboard.visit import Visit
 
 _SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("", (("Overview", "/", "/jobs/summary"), ("Jobs", "/jobs", "/jobs"))),
+    ("", (("Overview", "/", "/jobs/summary"), ("Jobs", "/jobs", "/jobs"), ("Errors", "/errors", "/errors"))),
     ("Order", (("Trains", "/trains", "/trains"), ("Machines", "/machines", "/machines"))),
     (
         "Sources",

@@ -8,6 +8,7 @@ from headway.dashboard.pages import (
     admin_forms,
     bulk,
     components,
+    errors,
     events,
     export,
     job,
@@ -26,7 +27,22 @@ from headway.dashboard.pages import (
 from headway.dashboard.table import PageRoute
 
 _FILES = (
-    *(overview, jobs, new_job, job, bulk, machines, trains, queues, triggers, events, templates, workers, admin),
+    *(
+        overview,
+        jobs,
+        new_job,
+        job,
+        bulk,
+        machines,
+        trains,
+        queues,
+        triggers,
+        errors,
+        events,
+        templates,
+        workers,
+        admin,
+    ),
     *(trigger_forms, template_forms, admin_forms),
     *(export, components, actions),
 )

@@ -44,8 +44,9 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         _maybe(visit, "/jobs/{id}/audit", id),
         _maybe(visit, "/jobs/{id}/children", id) if job["step"] else _nothing(),
         _maybe(visit, "/jobs/{id}/signals", id) if job["step"] else _nothing(),
+        visit.ask("GET", "/errors", query={"job": id}) if job["error"] and visit.may("GET", "/errors") else _nothing(),
     )
-    why, chain, audit, children, signals = extra
+    why, chain, audit, children, signals, alike = extra
     values = {
         "job": job,
         "payload": as_text(job["payload"]),
@@ -57,6 +58,7 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         "has_steps": any(each["step"] for each in attempts),
         "timeline": attempts_timeline(attempts, visit.now),
         "signals": [] if signals is None else signals.items,
+        "alike": next(iter(alike.items), None) if alike is not None else None,  # the group that its error is in
         "graph": await _graph(visit, job, attempts),
         "about": _about(visit, job),
         "related": _related(job, chain, children),

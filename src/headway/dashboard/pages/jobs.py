@@ -19,7 +19,7 @@ from headway.model.status import STATUSES, UNFINISHED, Status
 pages = Pages()
 
 _FILTERS = ("status", "kind", "queue", "tag", "source")
-_SINGLE = ("train", "group", "correlation_id", "unique_key", "created_after", "created_before", "q")
+_SINGLE = ("train", "group", "correlation_id", "unique_key", "created_after", "created_before", "error", "q")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from headway.model.overview import Problem
 
 pages = Pages()
 
-_HIGH = ("no_worker", "dying", "silent_worker")
+_HIGH = ("full_database", "no_worker", "dying", "silent_worker")
 _LOW = ("paused", "limited")
 
 
@@ -72,11 +72,16 @@ def _page_of(visit: Visit, problem: Problem) -> str | None:
         "no_worker": (f"/queues/{problem.queue}", {}),
         "paused": (f"/queues/{problem.queue}", {}),
         "limited": (f"/queues/{problem.queue}", {}),
+        "starving": ("/jobs", {"status": "queued", "queue": problem.queue, "kind": problem.kind, "order": "oldest"}),
         "dying": ("/jobs", {"status": "dead", "kind": problem.kind}),
+        "full_database": ("/doctor", {}),
+        "slow_database": ("/doctor", {}),
         "silent_worker": ("/workers", {}),
         "held_train": (f"/trains/{problem.name}", {}),
         "late_schedule": ("/triggers", {}),
         "failed_event": ("/events", {"status": "failed"}),
     }
+    if problem.error is not None:
+        return visit.url(f"/errors/{problem.error}")
     path, query = pages[problem.what]
     return visit.url(path, query)
