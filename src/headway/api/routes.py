@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
 H = TypeVar("H", bound=Handler)
 
 PREFIX = "/api/v1"
+MostCounted = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+"""How many jobs a request counts at most."""
 
 # who may what, in the words of the contract; each role is named once in a route's declaration
 VIEWERS: tuple[Role, ...] = ("viewer", "operator", "admin", "superadmin")

@@ -127,9 +127,9 @@ class JobVerbs(VerbBase):
         """
         return self._run(self._audit_log(actor, action, tenant, limit, before))
 
-    def counts(self) -> dict[Status, int]:
-        """How many jobs are in each status."""
-        return self._run(self._store.ops.counts(tenant_id=self._visible_tenant))
+    def counts(self, *, most: int | None = None) -> dict[Status, int]:
+        """How many jobs are in each status. With `most`, counted up to that many: quick, however many there are."""
+        return self._run(self._store.ops.counts(tenant_id=self._visible_tenant, most=most))
 
     def watched(self, log_ends: Mapping[str, int | None]) -> list[Watched]:
         """What can change of these jobs, without their payloads, with one small query; the log of each only if it does

@@ -17,7 +17,9 @@ from headway.app.stats import StatVerbs
 from headway.app.trains import TrainVerbs
 from headway.clock import from_micros
 from headway.model.duration import Duration, to_ms
+from headway.model.fleet import MOST_QUEUED
 from headway.model.overview import (
+    LATELY,
     Overview,
     TenantPulse,
     of_database,
@@ -47,14 +49,15 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
         than the first 1,000 jobs of each queue. Raises `InvalidJob`.
         """
         now = from_micros(self.clock.now())
-        stats = self.stats(since=since, by=("tenant", "queue", "kind"))
-        samples = sampled(stats, now)
-        queues = self._run(self._store.ops.queues(tenant_id=self._visible_tenant, queued_only=True))
-        errors = self.errors(since=since, order="count", limit=_MOST_ERRORS) if any(s.dead for s in stats) else []
+        died = self._run(self._stats("minute", since, None, ("queue", "kind"), None, None, died=True))
+        lately = self.stats(since=LATELY, by=("tenant", "queue", "kind"))
+        samples = sampled(lately, now)
+        queues = self.queues(most=MOST_QUEUED)
+        errors = self.errors(since=since, order="count", limit=_MOST_ERRORS) if died else []
         problems = [
             *of_queues(queues, samples, now),
-            *of_starving(queues, stats, samples, now),
-            *of_kinds(stats, errors),
+            *of_starving(queues, lately, samples, now),
+            *of_kinds(died, errors),
             *of_trains(self.trains(blocked=True, limit=_MOST)),
             *of_schedules(self.schedules(), now),
             *of_events(self.events(status="failed", limit=_MOST)),
@@ -68,7 +71,7 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
             condition = msgspec.structs.replace(condition, answer_ms=answer_ms, free_bytes=free)
             problems += of_database(condition, now)
         first = now - timedelta(milliseconds=to_ms(since, "since"))
-        return Overview(at=now, problems=urgent_first(problems), pulse=pulse(stats, first))
+        return Overview(at=now, problems=urgent_first(problems), pulse=pulse(self.stats(since=since), first))
 
     def overview_of_tenants(self, since: Duration = "1h") -> list[TenantPulse]:
         """The tenants to whose jobs something happened in that time, side by side, the busiest first. Raises

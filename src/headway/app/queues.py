@@ -24,12 +24,13 @@ from headway.worker.host import hostname
 class QueueVerbs(VerbBase):
     """Queues and workers serve all tenants."""
 
-    def queues(self) -> list[Queue]:
-        """The queues, with the number of their unfinished jobs per status."""
-        return self._all_queues(None)
+    def queues(self, *, most: int | None = None) -> list[Queue]:
+        """The queues, with the number of their unfinished jobs per status. With `most`, queued jobs are counted up to
+        that many in each queue, and others up to that many in all of them: quick, however many there are."""
+        return self._all_queues(None, most)
 
-    def _all_queues(self, conn: Any) -> list[Queue]:
-        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant), conn)
+    def _all_queues(self, conn: Any, most: int | None = None) -> list[Queue]:
+        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant, most=most), conn)
 
     def workers(self) -> list[Worker]:
         """The registered workers."""

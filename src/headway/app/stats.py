@@ -10,7 +10,7 @@ from headway.app.base import VerbBase, then
 from headway.clock import from_micros
 from headway.errors import InvalidJob
 from headway.model.duration import Duration, to_ms
-from headway.model.stats import COUNTS, SPAN_MS, SPANS, By, Numbers, Span, Stat, StatRow, begin
+from headway.model.stats import COUNTS, SPAN_MS, SPANS, By, Level, Numbers, Span, Stat, StatRow, begin
 from headway.store.ops import Op
 
 _BY: tuple[By, ...] = get_args(By)
@@ -50,6 +50,7 @@ class StatVerbs(VerbBase):
         by: By | Collection[By],
         queue: str | Collection[str] | None,
         kind: str | Collection[str] | None,
+        died: bool = False,
     ) -> Op[list[Stat]]:
         names = _checked_by(by)
         begin_at, end_at = self._between(every, since, until)
@@ -60,6 +61,8 @@ class StatVerbs(VerbBase):
             tenant_id=self._visible_tenant,
             queue=queue if isinstance(queue, str) else None,
             kind=kind if isinstance(kind, str) else None,
+            level=_level(names, queue, kind, self._visible_tenant),
+            died=died,
         )
 
         def wanted(row: StatRow) -> bool:
@@ -91,6 +94,17 @@ class StatVerbs(VerbBase):
                 f"since={first.isoformat()} is more than {MOST_POINTS:,} times a {every} ago: ask for longer spans"
             )
         return first, end
+
+
+def _level(
+    by: tuple[By, ...], queue: str | Collection[str] | None, kind: str | Collection[str] | None, tenant_id: str | None
+) -> Level:
+    """The sums that are enough for this question, or the rows of all kinds."""
+    if kind is not None or "kind" in by:
+        return "kinds"
+    if queue is not None or "queue" in by:
+        return "queues" if tenant_id is None and "tenant" not in by else "kinds"
+    return "tenants" if tenant_id is not None or "tenant" in by else "total"
 
 
 def _checked_by(by: By | Collection[By]) -> tuple[By, ...]:

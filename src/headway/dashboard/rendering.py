@@ -33,6 +33,7 @@ class Renderer:
         )
         self._jinja.filters |= {
             "count": numbers.count,
+            "counted": numbers.counted,
             "duration": numbers.duration,
             "ms": lambda ms: numbers.duration(None if ms is None else ms / 1_000),
             "size": numbers.size,

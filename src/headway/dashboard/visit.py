@@ -14,8 +14,13 @@ from headway.api.access.tenants import check_role
 from headway.api.call import Answer
 from headway.clock import from_micros
 from headway.model.access import ApiKey
+from headway.model.overview import MOST_COUNTED
 
 Query = Mapping[str, Any]
+
+
+COUNTED = {"most": MOST_COUNTED}
+"""Asked of whatever counts jobs: no page looks at all of them."""
 
 
 class Visit:

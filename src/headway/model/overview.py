@@ -12,7 +12,7 @@ from headway.model.duration import show_ms
 from headway.model.error_groups import ErrorGroup
 from headway.model.event import Event
 from headway.model.fleet import MOST_QUEUED, Queue, Worker
-from headway.model.stats import COUNTS, Numbers, Stat, time_taken_ms
+from headway.model.stats import COUNTS, Stat, Times, added, time_taken_ms
 from headway.model.train import Train
 from headway.model.trigger import Trigger
 from headway.model.vitals import Condition
@@ -49,6 +49,10 @@ LITTLE_BYTES = 512 * 1024**2  # free on the disk of a file
 SLOW_MS = 1_000
 LONG_TRANSACTION = timedelta(hours=1)
 MOST_IDS = 0.75  # of PostgreSQL's transaction ids
+MOST_COUNTED = 10_000
+"""How many jobs pages count of each queue and status, at most: a number is worth no scan."""
+LATELY = timedelta(minutes=12)
+"""How far back it looks for what is queued and whether it moves: as long as something may wait, and a sample's age."""
 _LATELY = timedelta(minutes=2)  # a sample of this minute may not be there yet
 
 
@@ -124,14 +128,15 @@ def side_by_side(stats: Iterable[Stat], names: Mapping[str, str], since: datetim
 
 
 def pulse(stats: Iterable[Stat], since: datetime) -> Pulse:
-    total = Numbers()
-    for stat in stats:
-        counts = {name: getattr(stat, name) for name in COUNTS}
-        total.add(Numbers(**counts, waits=stat.waits, runs=stat.runs))
-    whole = Stat(at=since, waits=total.waits, runs=total.runs)
+    found = list(stats)
+    waits: Times = {}
+    runs: Times = {}
+    for stat in found:
+        waits, runs = added(waits, stat.waits), added(runs, stat.runs)
+    whole = Stat(at=since, waits=waits, runs=runs)
     return Pulse(
         since=since,
-        **{name: getattr(total, name) for name in COUNTS},
+        **{name: sum(getattr(stat, name) for stat in found) for name in COUNTS},
         wait_p50_ms=whole.wait_ms(0.5),
         wait_p95_ms=whole.wait_ms(0.95),
         run_p50_ms=whole.run_ms(0.5),

@@ -7,7 +7,6 @@ up to minutes. PostgreSQL does the same in `stats/fold.sql`, with the same bound
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, get_args
@@ -40,10 +39,27 @@ MOST_KINDS = 250
 """How many queues and kinds a tenant has in the numbers of one day; what comes later that day counts as `OTHER`."""
 OTHER = "(other)"  # not a name that a queue or kind can have
 
+ALL_TENANTS = "00000000-0000-0000-0000-000000000000"
+"""The tenant of the sums over all tenants."""
+Level = Literal["kinds", "queues", "tenants", "total"]
+"""What a row is of: a tenant's queue and kind; a queue of all tenants; a tenant; everything. The last three are sums,
+with an empty queue or kind, so that a page reads one row for each span, not one for each tenant and kind."""
+
 Times = dict[int, int]
 """How many times fell into each bucket, without the empty ones."""
 Key = tuple[str, str, str]
 """A tenant's id, a queue and a kind."""
+
+
+def sums_of(key: Key) -> tuple[Key, ...]:
+    """The sums that a key is part of."""
+    tenant_id, queue, _ = key
+    return (tenant_id, "", ""), (ALL_TENANTS, queue, ""), (ALL_TENANTS, "", "")
+
+
+def at_level(key: Key, level: Level) -> Key:
+    """The row of that level that a key is part of."""
+    return key if level == "kinds" else sums_of(key)[("tenants", "queues", "total").index(level)]
 
 
 class Delta(msgspec.Struct):
@@ -146,7 +162,9 @@ def bucket(ms: float) -> int:
 
 def added(one: Mapping[int, int], other: Mapping[int, int]) -> Times:
     """Two histograms as one."""
-    return dict(Counter(one) + Counter(other))
+    if not one or not other:
+        return dict(one or other)
+    return {**one, **{number: one.get(number, 0) + count for number, count in other.items()}}
 
 
 def quantile(times: Mapping[int, int], q: float) -> float | None:
@@ -218,16 +236,29 @@ def facts(deltas: Iterable[tuple[int, Key, Delta]]) -> dict[tuple[int, Key], Num
     return found
 
 
-def merged(span: Span, since: datetime, rows: Iterable[tuple[datetime, Key, Numbers]]) -> list[StatRow]:
+def merged(
+    span: Span, since: datetime, rows: Iterable[tuple[datetime, Key, Numbers]], level: Level = "kinds"
+) -> list[StatRow]:
     """The rows of the spans that began from then on, added up by span and key, in order of time and names."""
     found: dict[tuple[datetime, Key], Numbers] = {}
     for at, key, numbers in rows:
-        place = (begin(at, span), key)
+        place = (begin(at, span), key if "" in key else at_level(key, level))
         if place in found:
             found[place].add(numbers)
         else:
             found[place] = numbers
     return [StatRow(at, *key, found[at, key]) for at, key in sorted(found) if at >= since]
+
+
+def with_sums(found: Mapping[tuple[int, Key], Numbers]) -> dict[tuple[int, Key], Numbers]:
+    """The numbers of these minutes with their sums: what one sample found queued is added up, too."""
+    sums: dict[tuple[int, Key], Numbers] = {}
+    for (at, key), numbers in found.items():
+        for of in sums_of(key):
+            depths = [each for each in (sums.setdefault((at, of), Numbers()).depth, numbers.depth) if each is not None]
+            sums[at, of].add(numbers)
+            sums[at, of].depth = sum(depths) if depths else None
+    return {**found, **sums}
 
 
 def capped(keys: Iterable[Key], known: Mapping[str, Sequence[tuple[str, str]]]) -> dict[Key, Key]:

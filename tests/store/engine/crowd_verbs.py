@@ -127,3 +127,14 @@ INDEXED = {
     "a line": ({"queue": "bulk"}, "run", None),
     "a line, deep": ({"queue": "bulk"}, "run", Cursor(job_id(0), 100, Crowd.queued[QUEUED // 2] * 1024)),
 }
+
+
+def page_reads(ops: Any, tenant: str | None) -> dict[str, Any]:
+    """What the dashboard's pages ask, beside lists: numbers that are bounded however many jobs there are."""
+    return {
+        "counts": ops.counts(tenant_id=tenant, most=500),
+        "queues": ops.queues(tenant_id=tenant, most=500),
+    }
+
+
+PAGE_READS = ["counts", "queues"]

@@ -16,7 +16,8 @@ from headway.model.fleet import MOST_QUEUED
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.listing import Filter
 from tests.store.engine.crowd import FINISHED, POSTGRES_ROWS, Crowd, job_id
-from tests.store.engine.crowd_verbs import INDEXED, LISTS, VERBS, verbs
+from tests.store.engine.crowd_verbs import INDEXED, LISTS, PAGE_READS, VERBS, page_reads, verbs
+from tests.tenant_ids import tenant_id
 
 MODES = ["auto", "force_custom_plan", "force_generic_plan"]
 
@@ -163,7 +164,7 @@ def test_a_page_by_tags_or_in_another_order_touches_about_a_page_on_postgres(cro
 
 
 def test_the_overview_counts_the_first_of_each_queue_on_postgres(crowded, pg_ops):
-    cost = measure(crowded, pg_ops.queues(tenant_id=None, queued_only=True))
+    cost = measure(crowded, pg_ops.queues(tenant_id=None, most=MOST_QUEUED))
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.fetched <= 3 * MOST_QUEUED, f"{cost}\n{cost.plan}"
 
@@ -181,3 +182,11 @@ def test_a_read_by_id_touches_only_that_on_postgres(crowded, pg_ops, read):
     cost = measure(crowded, op)
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"
+
+
+@pytest.mark.parametrize("tenant", [DEFAULT_TENANT_ID, None, tenant_id("nobody")], ids=["default", "all", "nobody"])
+@pytest.mark.parametrize("name", PAGE_READS)
+def test_what_a_page_counts_touches_what_it_shows_on_postgres(crowded, pg_ops, name, tenant):
+    cost = measure(crowded, page_reads(pg_ops, tenant)[name])
+    assert cost.scanned == 0, f"{cost}\n{cost.plan}"
+    assert cost.fetched <= 10_000, f"{cost}\n{cost.plan}"

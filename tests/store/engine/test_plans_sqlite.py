@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from headway.model.fleet import MOST_QUEUED
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.listing import Filter
 from tests.store.engine.crowd import RUNNING, SQLITE_ROWS
-from tests.store.engine.crowd_verbs import INDEXED, LISTS, VERBS, verbs
+from tests.store.engine.crowd_verbs import INDEXED, LISTS, PAGE_READS, VERBS, page_reads, verbs
+from tests.tenant_ids import tenant_id
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +101,16 @@ def test_a_page_by_tags_or_in_another_order_takes_steps_for_about_a_page_on_sqli
 
 def test_the_overview_counts_the_first_of_each_queue_on_sqlite(sqlite_crowd):
     store, conn = sqlite_crowd
-    steps = steps_of(store, conn, store.ops.queues(tenant_id=None, queued_only=True))
+    steps = steps_of(store, conn, store.ops.queues(tenant_id=None, most=MOST_QUEUED))
     assert steps <= 200_000, f"{steps} steps"
+
+
+@pytest.mark.parametrize("tenant", [DEFAULT_TENANT_ID, None, tenant_id("nobody")], ids=["default", "all", "nobody"])
+@pytest.mark.parametrize("name", PAGE_READS)
+def test_what_a_page_counts_takes_steps_for_what_it_shows_on_sqlite(sqlite_crowd, name, tenant):
+    store, conn = sqlite_crowd
+    steps = steps_of(store, conn, page_reads(store.ops, tenant)[name])
+    assert steps <= 150_000, f"{steps} steps"
 
 
 HOT = [f"jobs/{name}" for name in ("enqueue", "claim", "settle", "ending", "reap")]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headway.model.ids import new_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Job, Outcome
+from headway.model.listing import Cursor, Filter
 from headway.store import paging
 from tests.tenant_ids import tenant_id
 
@@ -232,3 +233,40 @@ def test_a_list_of_large_jobs_ends_early_and_goes_on_with_the_next_page(db, monk
     monkeypatch.setattr(paging, "LIST_BYTES", 2**20)
     assert [job.id for job in db.find(queue="small", limit=30)] == small[::-1]
     assert [job.id for job in db.find(queue="small", limit=7)] == small[::-1][:7]
+
+
+def test_counts_stop_at_the_most_that_is_asked_for(db):
+    acme, globex = tenant_id("acme"), tenant_id("globex")
+    for tenant, name, count in ((acme, "acme", 5), (globex, "globex", 2), (DEFAULT_TENANT_ID, "default", 3)):
+        db.enqueue_ids(count, queue="a", tenant_id=tenant, tenant=name)
+        db.enqueue_ids(count, queue="a", priority=7, tenant_id=tenant, tenant=name)
+        db.enqueue_ids(count, queue="b", scheduled_for=db.after(60_000), tenant_id=tenant, tenant=name)
+    for tenant in (None, acme, globex, DEFAULT_TENANT_ID, tenant_id("nobody")):
+        whole = db.run(db.ops.counts(tenant_id=tenant))
+        queues = db.run(db.ops.queues(tenant_id=tenant))
+        assert db.run(db.ops.counts(tenant_id=tenant, most=1_000)) == whole
+        assert db.run(db.ops.queues(tenant_id=tenant, most=1_000)) == queues
+        if tenant != DEFAULT_TENANT_ID:  # which is told what it has among the first of everybody's
+            some = {status: min(count, 3) for status, count in whole.items()}
+            assert db.run(db.ops.counts(tenant_id=tenant, most=3)) == some
+            found = db.run(db.ops.queues(tenant_id=tenant, most=3))
+            assert [(each.name, each.oldest_queued_at) for each in found] == [
+                (each.name, each.oldest_queued_at) for each in queues
+            ]
+            assert all(count <= 3 for each in found for count in each.counts.values())
+    assert db.run(db.ops.counts(tenant_id=DEFAULT_TENANT_ID, most=3)).get("scheduled", 0) <= 3
+
+
+def test_a_tenant_pages_through_its_jobs_of_all_statuses(db):
+    acme = tenant_id("acme")
+    mine = sorted(db.enqueue_ids(6, tenant_id=acme, tenant="acme"))
+    later = db.enqueue_ids(5, tenant_id=acme, tenant="acme", scheduled_for=db.after(60_000))
+    db.enqueue_ids(4)
+    db.cancel(*mine[::2])
+    for status, ids in ((None, [*mine, *later]), ("canceled", mine[::2]), ("scheduled", later)):
+        for order, wanted in (("newest", sorted(ids, reverse=True)), ("oldest", sorted(ids))):
+            found, after = [], None
+            while page := db.run(db.ops.find(Filter(tenant_id=acme, status=status), limit=2, order=order, after=after)):
+                found += [job.id for job in page]
+                after = Cursor(page[-1].id)
+            assert found == wanted, (status, order)

@@ -9,7 +9,18 @@ from datetime import timedelta
 import msgspec
 
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.stats import BOUNDS_MS, COUNTS, MOST_KINDS, OTHER, SPANS, Numbers, added, bucket, quantile
+from headway.model.stats import (
+    ALL_TENANTS,
+    BOUNDS_MS,
+    COUNTS,
+    MOST_KINDS,
+    OTHER,
+    SPANS,
+    Numbers,
+    added,
+    bucket,
+    quantile,
+)
 from tests.store.db import settlement
 from tests.tenant_ids import tenant_id
 
@@ -236,11 +247,39 @@ def test_each_span_has_its_own_retention(db):
     db.advance(3_600)
     db.enqueue(kind="k")
     fold(db)
-    assert db.run(db.ops.prune_stats("minute", older_than_ms=1_800_000, limit=10)) == 1
+    assert db.run(db.ops.prune_stats("minute", older_than_ms=1_800_000, limit=10)) == 4  # one and its sums
     assert [len(rows(db, span)) for span in SPANS] == [1, 2, len({row.at.date() for row in rows(db, "hour")})]
     kept = {"stats_minutes": 0, "stats_hours": 86_400_000}
     db.advance(60)
-    assert db.run(db.ops.prunable(kept)) == {"stats_minutes": 1, "stats_hours": 0}
+    assert db.run(db.ops.prunable(kept)) == {"stats_minutes": 4, "stats_hours": 0}
+
+
+def test_sums_are_what_their_rows_add_up_to(db):
+    def sums(level, **where):
+        found = rows(db, level=level, **where)
+        return {(row.tenant_id, row.queue, row.kind): (row.numbers.enqueued, row.numbers.depth) for row in found}
+
+    acme = tenant_id("acme")
+    nobody = ALL_TENANTS
+    db.enqueue_ids(2, kind="k", queue="a", tenant_id=acme, tenant="acme")
+    db.enqueue_ids(3, kind="l", queue="a")
+    db.enqueue_ids(4, kind="l", queue="b")
+    depths = db.run(db.ops.depths())
+    for folded in (False, True):  # from deltas, then from rows
+        if folded:
+            fold(db, depths=depths)
+        depth = [2, 3, 4, 5, 7, 9] if folded else [None] * 6
+        all_kinds = sums("kinds")
+        assert sorted(count for count, _ in all_kinds.values()) == [2, 3, 4]
+        assert sums("tenants") == {(acme, "", ""): (2, depth[0]), (DEFAULT_TENANT_ID, "", ""): (7, depth[4])}
+        assert sums("tenants", tenant_id=acme) == {(acme, "", ""): (2, depth[0])}
+        assert sums("queues") == {(nobody, "a", ""): (5, depth[3]), (nobody, "b", ""): (4, depth[2])}
+        assert sums("queues", queue="b") == {(nobody, "b", ""): (4, depth[2])}
+        assert sums("total") == {(nobody, "", ""): (9, depth[5])}
+        assert folded or sums("kinds", died=True) == {}
+    db.enqueue(kind="l", queue="b")
+    fold(db)
+    assert sums("total", span="day") == {(nobody, "", ""): (10, 9)}
 
 
 def test_a_tenant_reads_its_own_numbers(db):

@@ -80,9 +80,11 @@ async def seen_history(call: Call[Any, Any], history: Sequence[StepExecution]) -
     ]
 
 
-async def seen_queues(call: Call[Any, Any]) -> list[Queue]:
+async def seen_queues(call: Call[Any, Any], most: int | None = None) -> list[Queue]:
     """The queues of the key; for some kinds, with what these have in them."""
-    queues = [each for each in await call.verbs.aqueues() if not call.key.queues or each.name in call.key.queues]
+    queues = [
+        each for each in await call.verbs.aqueues(most=most) if not call.key.queues or each.name in call.key.queues
+    ]
     if not call.key.kinds:
         return queues
     counted = await seen_counts(call)

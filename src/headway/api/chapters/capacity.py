@@ -9,6 +9,7 @@ import msgspec
 
 from headway.api.access.narrowed import seen_queues
 from headway.api.call import Answer, Call
+from headway.api.chapters.fleet import QueueQuery
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, given, page
 from headway.api.wire.problems import Refused
@@ -135,10 +136,10 @@ async def end_reservation(call: Call[None, None]) -> Answer:
 # queues and workers
 
 
-@routes.get("/queues/{name}", roles=VIEWERS, answers={200: Queue}, problems=(404,))
-async def get_queue(call: Call[None, None]) -> Queue:
+@routes.get("/queues/{name}", roles=VIEWERS, query=QueueQuery, answers={200: Queue}, problems=(404,))
+async def get_queue(call: Call[None, QueueQuery]) -> Queue:
     """Show a queue, with its limit, retention and the number of its unfinished jobs per status."""
-    return await _queue(call)
+    return await _queue(call, call.query.most)
 
 
 class QueueJobs(msgspec.Struct):
@@ -200,9 +201,9 @@ async def resume_queues(call: Call[None, None]) -> Names:
     return Names(await call.app.aresume_all(actor=call.actor))
 
 
-async def _queue(call: Call[Any, Any]) -> Queue:
+async def _queue(call: Call[Any, Any], most: int | None = None) -> Queue:
     name = call.params["name"]
-    found = [each for each in await seen_queues(call) if each.name == name]
+    found = [each for each in await seen_queues(call, most) if each.name == name]
     if not found:
         raise NotFound(f"there is no queue {name!r} with unfinished jobs, a worker or a setting")
     return found[0]

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.api.access.narrowed import seen_queues
 from headway.api.call import Call
-from headway.api.routes import SUPERADMINS, VIEWERS, Routes
+from headway.api.routes import SUPERADMINS, VIEWERS, MostCounted, Routes
 from headway.api.wire.views import Listed
 from headway.model.fleet import Queue, Worker
 
@@ -20,10 +20,16 @@ class QueueList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/queues", roles=VIEWERS, answers={200: QueueList})
-async def list_queues(call: Call[None, None]) -> Listed:
+class QueueQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """With `most`, jobs are counted up to that many, which takes no longer however many there are."""
+
+    most: MostCounted | None = None
+
+
+@routes.get("/queues", roles=VIEWERS, query=QueueQuery, answers={200: QueueList})
+async def list_queues(call: Call[None, QueueQuery]) -> Listed:
     """List the queues, with the number of their unfinished jobs per status."""
-    return Listed(list(await seen_queues(call)))
+    return Listed(list(await seen_queues(call, call.query.most)))
 
 
 @routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.api.access.narrowed import is_narrowed, may_see, seen_counts, seen_queues, visible_job
 from headway.api.call import Answer, Call
-from headway.api.routes import READERS, VIEWERS, Routes
+from headway.api.routes import READERS, VIEWERS, MostCounted, Routes
 from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import AttemptView, JobView, Listed, attempt_view, job_view
@@ -121,7 +121,12 @@ def _narrowed(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ..
 
 
 class SummaryQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """With `most`, and without `by`, jobs are counted up to that many of each status, which takes no longer however
+    many there are."""
+
     by: Literal["queue", "kind"] | None = None
+    most: MostCounted | None = None
+    oldest: bool = True  # whether to look for the job that is queued longest
 
 
 class Summary(msgspec.Struct):
@@ -138,14 +143,14 @@ async def summarize(call: Call[None, SummaryQuery]) -> Summary:
     counts: dict[Any, int] = {}
     by: dict[str, dict[str, int]] | None = None if call.query.by is None else {}
     if by is None and not is_narrowed(call):
-        counts = await call.verbs.acounts()
+        counts = await call.verbs.acounts(most=call.query.most)
     else:
         for each in await seen_counts(call):
             counts[each.status] = counts.get(each.status, 0) + each.count
             if by is not None:
                 of = by.setdefault(each.queue if call.query.by == "queue" else each.kind, {})
                 of[each.status] = of.get(each.status, 0) + each.count
-    queues = await seen_queues(call)
+    queues = await seen_queues(call, call.query.most) if call.query.oldest else []
     oldest = min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None)
     age = None if oldest is None else max(0.0, (from_micros(call.verbs.clock.now()) - oldest).total_seconds())
     return Summary(counts, counts.get("running", 0), oldest, age, by)

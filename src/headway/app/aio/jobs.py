@@ -126,10 +126,10 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._audit_log(actor, action, tenant, limit, before))
 
-    async def acounts(self) -> dict[Status, int]:
-        """How many jobs are in each status."""
+    async def acounts(self, *, most: int | None = None) -> dict[Status, int]:
+        """How many jobs are in each status. With `most`, counted up to that many: quick, however many there are."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._store.ops.counts(tenant_id=self._visible_tenant))
+        return await self._arun(self._store.ops.counts(tenant_id=self._visible_tenant, most=most))
 
     async def awatched(self, log_ends: Mapping[str, int | None]) -> list[Watched]:
         """What can change of these jobs, without their payloads, with one small query; the log of each only if it does

@@ -16,7 +16,9 @@ from headway.app.aio.trains import AsyncTrainVerbs
 from headway.app.overview import _MOST, _MOST_ERRORS, OverviewVerbs, free_bytes
 from headway.clock import from_micros
 from headway.model.duration import Duration, to_ms
+from headway.model.fleet import MOST_QUEUED
 from headway.model.overview import (
+    LATELY,
     Overview,
     TenantPulse,
     of_database,
@@ -54,16 +56,15 @@ class AsyncOverviewVerbs(
         """
         await self._aensure_known(self._own_tenant)
         now = from_micros(self.clock.now())
-        stats = await self.astats(since=since, by=("tenant", "queue", "kind"))
-        samples = sampled(stats, now)
-        queues = await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant, queued_only=True))
-        errors = (
-            await self.aerrors(since=since, order="count", limit=_MOST_ERRORS) if any(s.dead for s in stats) else []
-        )
+        died = await self._arun(self._stats("minute", since, None, ("queue", "kind"), None, None, died=True))
+        lately = await self.astats(since=LATELY, by=("tenant", "queue", "kind"))
+        samples = sampled(lately, now)
+        queues = await self.aqueues(most=MOST_QUEUED)
+        errors = await self.aerrors(since=since, order="count", limit=_MOST_ERRORS) if died else []
         problems = [
             *of_queues(queues, samples, now),
-            *of_starving(queues, stats, samples, now),
-            *of_kinds(stats, errors),
+            *of_starving(queues, lately, samples, now),
+            *of_kinds(died, errors),
             *of_trains(await self.atrains(blocked=True, limit=_MOST)),
             *of_schedules(await self.aschedules(), now),
             *of_events(await self.aevents(status="failed", limit=_MOST)),
@@ -77,7 +78,7 @@ class AsyncOverviewVerbs(
             condition = msgspec.structs.replace(condition, answer_ms=answer_ms, free_bytes=free)
             problems += of_database(condition, now)
         first = now - timedelta(milliseconds=to_ms(since, "since"))
-        return Overview(at=now, problems=urgent_first(problems), pulse=pulse(stats, first))
+        return Overview(at=now, problems=urgent_first(problems), pulse=pulse(await self.astats(since=since), first))
 
     async def aoverview_of_tenants(self, since: Duration = "1h") -> list[TenantPulse]:
         """The tenants to whose jobs something happened in that time, side by side, the busiest first. Raises

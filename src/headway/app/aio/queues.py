@@ -19,13 +19,14 @@ from headway.model.served import Ordering, Queues
 class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
     """The async twins of the verbs of `QueueVerbs`."""
 
-    async def aqueues(self) -> list[Queue]:
-        """The queues, with the number of their unfinished jobs per status."""
+    async def aqueues(self, *, most: int | None = None) -> list[Queue]:
+        """The queues, with the number of their unfinished jobs per status. With `most`, queued jobs are counted up to
+        that many in each queue, and others up to that many in all of them: quick, however many there are."""
         await self._aensure_known(self._own_tenant)
-        return await self._aall_queues(None)
+        return await self._aall_queues(None, most)
 
-    async def _aall_queues(self, conn: Any) -> list[Queue]:
-        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant), conn)
+    async def _aall_queues(self, conn: Any, most: int | None = None) -> list[Queue]:
+        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant, most=most), conn)
 
     async def aworkers(self) -> list[Worker]:
         """The registered workers."""

@@ -16,6 +16,7 @@ from headway.app.why.words import at, first_line, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue
 from headway.model.job import Attempt, Job
+from headway.model.overview import MOST_COUNTED
 from headway.model.status import Status
 from headway.store.ops import Op, Ops, Steps
 
@@ -41,7 +42,7 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         if not jobs:
             return None
         job = jobs[0]
-        queues = yield from ops.queues(tenant_id=tenant_id).steps()
+        queues = yield from ops.queues(tenant_id=tenant_id, most=MOST_COUNTED).steps()
         now = yield from ops.now().steps()
         queue = next((known for known in queues if known.name == job.queue), None)
         attempts: list[Attempt] = []

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from headway.api.routes import PREFIX
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.table import Page, Pages
-from headway.dashboard.visit import Visit
+from headway.dashboard.visit import COUNTED, Visit
 from headway.model.job import Source
 from headway.model.listing import Order
 from headway.model.status import STATUSES, UNFINISHED, Status
@@ -32,9 +32,9 @@ class Card:
 @pages.get("/jobs")
 async def list_jobs(visit: Visit) -> Page:
     query = asked(visit)
-    summary = await visit.ask("GET", "/jobs/summary")
+    summary = await visit.ask("GET", "/jobs/summary", query=COUNTED | {"oldest": "false"})
     jobs = await visit.ask("GET", "/jobs", query=query | {"cursor": visit.query.get("cursor")})
-    queues = await visit.ask("GET", "/queues")
+    queues = await visit.ask("GET", "/queues", query=COUNTED)
     values = {
         "jobs": jobs,
         "cards": [Card(each, summary.counts.get(each, 0), each in query["status"]) for each in STATUSES],

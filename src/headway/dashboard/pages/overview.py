@@ -8,12 +8,14 @@ from typing import Any
 from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.pulse import SPANS, charts, sparks
 from headway.dashboard.table import Page, Pages
-from headway.dashboard.visit import Visit
+from headway.dashboard.visit import COUNTED, Visit
+from headway.model.fleet import Queue
 from headway.model.overview import Problem
 
 pages = Pages()
 
 _HIGH = ("full_database", "no_worker", "dying", "silent_worker")
+_MOST_QUEUES = 20
 _LOW = ("paused", "limited")
 
 
@@ -33,13 +35,16 @@ class Shown:
 async def overview(visit: Visit) -> Page:
     everything = visit.is_superadmin and visit.tenant is None
     found = await visit.ask("GET", "/admin/overview" if everything else "/overview")
+    queues = (await visit.ask("GET", "/queues", query=COUNTED)).items
     span = visit.query.get("span") if visit.query.get("span") in SPANS else "hour"
     values = {
         "problems": [_shown(visit, each) for each in found.problems],
         "pulse": found.pulse,
         "tenants": found.tenants[:20] if everything else [],
-        "summary": await visit.ask("GET", "/jobs/summary"),
-        "queues": (await visit.ask("GET", "/queues")).items,
+        "counts": (await visit.ask("GET", "/jobs/summary", query=COUNTED | {"oldest": "false"})).counts,
+        "queues": sorted(queues, key=_busiest)[:_MOST_QUEUES],
+        "all_queues": len(queues),
+        "oldest": min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None),
         "sparks": await sparks(visit),
         "span": span,
         "spans": SPANS,
@@ -47,6 +52,10 @@ async def overview(visit: Visit) -> Page:
         "actions": ACTIONS,
     }
     return Page("overview.html", values)
+
+
+def _busiest(queue: Queue) -> tuple[int, int, str]:
+    return -queue.counts.get("queued", 0), -queue.counts.get("running", 0), queue.name
 
 
 def _shown(visit: Visit, problem: Problem) -> Shown:

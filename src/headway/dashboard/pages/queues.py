@@ -5,19 +5,19 @@ from __future__ import annotations
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.pulse import charts
 from headway.dashboard.table import Page, Pages
-from headway.dashboard.visit import Visit
+from headway.dashboard.visit import COUNTED, Visit
 
 pages = Pages()
 
 
 @pages.get("/queues")
 async def list_queues(visit: Visit) -> Page:
-    return Page("queues.html", {"queues": (await visit.ask("GET", "/queues")).items, "actions": ACTIONS})
+    return Page("queues.html", {"queues": (await visit.ask("GET", "/queues", query=COUNTED)).items, "actions": ACTIONS})
 
 
 @pages.get("/queues/{name}")
 async def show_queue(visit: Visit, name: str) -> Page:
-    queue = await visit.ask("GET", "/queues/{name}", name=name)
+    queue = await visit.ask("GET", "/queues/{name}", query=COUNTED, name=name)
     shown = await charts(visit, "hour", queue=name)
     jobs = await visit.ask("GET", "/queues/{name}/jobs", name=name, query={"cursor": visit.query.get("cursor")})
     return Page("queue.html", {"queue": queue, "jobs": jobs, "charts": shown, "actions": ACTIONS})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from headway.model.overview import MOST_COUNTED
+
 _STEPS = ((1_000_000_000, "B"), (1_000_000, "M"), (10_000, "k"))
 
 
@@ -17,6 +19,15 @@ def count(value: int | float | None) -> str:
         if value >= least:
             return f"{value / (1_000 if unit == 'k' else least):.3g}{unit}"
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def counted(value: int) -> str:
+    """A number of jobs, which are counted up to 10,000.
+
+    >>> [counted(each) for each in (7, 10_000)]
+    ['7', '10k+']
+    """
+    return count(value) + ("+" if value >= MOST_COUNTED else "")
 
 
 def duration(seconds: float | None) -> str:

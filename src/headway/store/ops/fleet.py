@@ -70,10 +70,10 @@ class Fleet(Protocol):
         the default says. Audited."""
         ...
 
-    def queues(self, *, tenant_id: str | None, queued_only: bool = False) -> Op[list[Queue]]:
+    def queues(self, *, tenant_id: str | None, most: int | None = None) -> Op[list[Queue]]:
         """Every queue that has unfinished jobs (of this tenant), a worker or a setting. A tenant does not learn who
-        paused or reserved it. `queued_only` counts no other jobs, and of each queue only the first 1,000 in the order
-        of claims, and as many that limits have set aside: it costs no more, however many there are."""
+        paused or reserved it. With `most`, queued jobs are counted up to that many in each queue, and jobs of the other
+        statuses up to that many in all queues together: then it costs no more however many there are."""
         ...
 
     def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:

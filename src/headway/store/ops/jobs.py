@@ -285,8 +285,9 @@ class Jobs(Protocol):
         """The status of these jobs, and the result or error of those that are over."""
         ...
 
-    def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
-        """How many jobs are in each status."""
+    def counts(self, *, tenant_id: str | None, most: int | None = None) -> Op[dict[Status, int]]:
+        """How many jobs are in each status; with `most`, counted up to that many: then it costs no more however many
+        there are."""
         ...
 
     def brief(self, ids: Sequence[str]) -> Op[list[Brief]]:

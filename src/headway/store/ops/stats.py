@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from headway.model.error_groups import ErrorFilter, ErrorGroup
-from headway.model.stats import Depth, Span, StatRow
+from headway.model.stats import Depth, Level, Span, StatRow
 from headway.model.vitals import Condition, Vitals
 from headway.store.ops.recipe import Op
 
@@ -33,9 +33,13 @@ class Stats(Protocol):
         tenant_id: str | None,
         queue: str | None = None,
         kind: str | None = None,
+        level: Level = "kinds",
+        died: bool = False,
     ) -> Op[list[StatRow]]:
         """The numbers of the spans that began from `since` on and before `until`, in order of time, with deltas that
-        are not added to them yet. One row for each span, tenant, queue and kind to whose jobs something happened."""
+        are not added to them yet. One row for each span, tenant, queue and kind to whose jobs something happened;
+        or the sums of that level, which are one row each. Of a tenant there are "kinds" and "tenants"; only "kinds" can
+        be asked for a kind, and only "kinds" and "queues" for a queue. With `died`, only those in which jobs died."""
         ...
 
     def vitals(self) -> Op[Vitals]:

@@ -6,61 +6,24 @@ from collections.abc import Mapping
 
 import msgspec
 
-from headway.model.fleet import MOST_QUEUED, Queue
+from headway.model.fleet import Queue
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.status import UNFINISHED
 from headway.store.ops import Op, Row
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import call, nothing, read
+from headway.store.postgres.jobs.reads import FIRST_OF, FIRST_OF_TENANT
 
 _LIVE = """
-live as (
   select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
          count(j.limited_by) as limited
-    from headway.jobs j
+    from {jobs} j
    where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
      and ($1::uuid is null or j.tenant_id = $1)
    group by j.queue, j.status
-)
 """
-# a skip scan over the names, and of each the first in its line
-_QUEUED = f"""
-recursive names (name) as (
-  (select j.queue from headway.jobs j where j.status = 'queued' and j.limited_by is null order by j.queue limit 1)
-  union all
-  select (select j.queue
-            from headway.jobs j
-           where j.status = 'queued' and j.limited_by is null and j.queue > n.name
-           order by j.queue
-           limit 1)
-    from names n
-   where n.name is not null
-), waiting as (
-  select f.*
-    from names n
-    cross join lateral (
-      select j.tenant_id, j.queue, j.queued_at, false as aside
-        from headway.jobs j
-       where j.queue = n.name and j.status = 'queued' and j.limited_by is null
-       order by j.queue, j.priority, j.position, j.id
-       limit {MOST_QUEUED}) f
-   where n.name is not null
-  union all
-  (select j.tenant_id, j.queue, j.queued_at, true
-     from headway.jobs j
-    where j.limited_by is not null and j.status = 'queued'
-    limit {MOST_QUEUED})
-), live as (
-  select w.queue as name, 'queued' as status, count(*) as n, min(w.queued_at) as oldest,
-         count(*) filter (where w.aside) as limited
-    from waiting w
-   where $1::uuid is null or w.tenant_id = $1
-   group by w.queue
-)
-"""  # noqa: S608 - texts of this file
-
-
-def _queues(live: str) -> str:
-    return f"""
-with {live}, per_queue as (
+_REST = """
+, per_queue as (
   select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest, sum(l.limited) as limited
     from live l
    group by l.name
@@ -72,10 +35,65 @@ select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.olde
   full join headway.queue_settings($1) q using (name)
   full join (select l.queue as name, l.workers, l.kinds from headway.listening($1) l) w using (name)
  order by name
-"""  # noqa: S608 - texts of this file
-
-
-_EVERY, _ONLY_QUEUED = _queues(_LIVE), _queues(_QUEUED)
+"""
+_QUEUES = f"with live as ({_LIVE.format(jobs='headway.jobs')}) {_REST}"
+# of each other status the first $2
+_OTHERS = " union all ".join(
+    "(select j.queue, j.status, j.queued_at, j.limited_by, j.tenant_id from headway.jobs j"  # noqa: S608
+    f" where {FIRST_OF[status]} limit $2::integer)"
+    for status in ("limited", "scheduled", "held", "running", "waiting")
+)
+# of each queue and priority the first $2 in the order of claims, and when the first of them was queued
+_LINES = """
+with recursive lines (queue, priority) as (
+  (select j.queue, j.priority
+     from headway.jobs j
+    where j.status = 'queued' and j.limited_by is null
+    order by j.queue, j.priority
+    limit 1)
+  union all
+  select n.queue, n.priority
+    from lines l
+    cross join lateral (
+      select j.queue, j.priority
+        from headway.jobs j
+       where j.status = 'queued' and j.limited_by is null and (j.queue, j.priority) > (l.queue, l.priority)
+       order by j.queue, j.priority
+       limit 1) n
+), queued as (
+  select l.queue as name, 'queued' as status, c.n, f.queued_at as oldest, 0 as limited
+    from (select * from lines limit 10000) l
+    cross join lateral (
+      select count(*) as n
+        from (select {tenant}
+                from headway.jobs j
+               where j.status = 'queued' and j.limited_by is null and j.queue = l.queue and j.priority = l.priority
+               limit $2::integer) j
+       where {is_wanted}) c
+    left join lateral (
+      select j.queued_at
+        from headway.jobs j
+       where j.status = 'queued' and j.limited_by is null and j.queue = l.queue and j.priority = l.priority
+         and {is_wanted}
+       order by j.queue, j.priority, j.position, j.id
+       limit 1) f on true
+   where c.n > 0
+), live as (
+  select q.name, q.status, least(sum(q.n), $2::integer) as n, min(q.oldest) as oldest, sum(q.limited) as limited
+    from (select * from queued union all ({others})) q
+   group by q.name, q.status
+)
+"""
+_OTHER_LIVE = _LIVE.format(jobs=f"({_OTHERS})")
+# without the tenant it is read from the index alone
+_SOME_OF_ALL = _LINES.format(tenant="", is_wanted="true", others=_OTHER_LIVE) + _REST
+_SOME_OF_DEFAULT = _LINES.format(tenant="j.tenant_id", is_wanted="j.tenant_id = $1", others=_OTHER_LIVE) + _REST
+_OF_STATUS = " union all ".join(
+    "(select j.queue, j.status, j.queued_at, j.limited_by, j.tenant_id from headway.jobs j"  # noqa: S608
+    f" where {FIRST_OF_TENANT[status]} limit $2::integer)"
+    for status in UNFINISHED
+)
+_SOME_OF_TENANT = f"with live as ({_LIVE.format(jobs=f'({_OF_STATUS})')}) {_REST}"
 
 
 class QueueVerbs:
@@ -89,9 +107,11 @@ class QueueVerbs:
         text = None if retention is None else msgspec.json.encode(retention).decode()
         return call("select headway.set_retention($1, $2::jsonb, $3)", [queue, text, actor], nothing)
 
-    def queues(self, *, tenant_id: str | None, queued_only: bool = False) -> Op[list[Queue]]:
-        sql = _ONLY_QUEUED if queued_only else _EVERY
-        return read(sql, [tenant_id], lambda rows: [_queue(row) for row in rows])
+    def queues(self, *, tenant_id: str | None, most: int | None = None) -> Op[list[Queue]]:
+        if most is None:
+            return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
+        sql = {None: _SOME_OF_ALL, DEFAULT_TENANT_ID: _SOME_OF_DEFAULT}.get(tenant_id, _SOME_OF_TENANT)
+        return read(sql, [tenant_id, most], lambda rows: [_queue(row) for row in rows])
 
 
 def _queue(row: Row) -> Queue:

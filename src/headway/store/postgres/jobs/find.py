@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
 from headway.model.listing import Cursor, Filter, Order, several
+from headway.model.status import STATUSES
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.paging import in_pieces
 from headway.store.postgres.engine.decode import job
@@ -118,6 +120,41 @@ with {first} matching as materialized (
 """  # noqa: S608 - texts of this file
 
 
+def _of_tenant(order: Order) -> str:
+    """The page of each status, then the page of them. As a range of (status, id), which only the index jobs_tenant
+    serves: the planner would walk through what other tenants have."""
+    first, last = "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+    if order == "newest":
+        behind, way = (
+            f">= (s.status, {first}::uuid) and (j.status, j.id) < (s.status, coalesce($23::uuid, {last}::uuid))",
+            "desc",
+        )
+    else:
+        behind, way = (
+            f"<= (s.status, {last}::uuid) and (j.status, j.id) > (s.status, coalesce($23::uuid, {first}::uuid))",
+            "",
+        )
+    return f"""
+with page as materialized (
+  select t.id
+    from unnest(case when $2::text is null then array{list(STATUSES)} else array[$2] end) as s (status)
+    cross join lateral (
+      select j.id
+        from headway.jobs j
+        {_FILTER}
+         and (j.status, j.id) {behind}
+       order by j.status {way}, j.id {way}
+       {_LIMIT}
+    ) t
+   order by t.id {way}
+   {_LIMIT}
+)
+{JOB}
+  join page p on p.id = j.id
+ {_SORTED[order]}
+"""  # noqa: S608 - texts of this file
+
+
 def _tagged(order: Order) -> str:
     """From the tags, each in order of the ids, as far as the page needs."""
     if order == "priority":
@@ -211,6 +248,7 @@ _SQL: dict[tuple[str, Order], str] = {
     **{("spawned", order): _gathered(order, "kin k join headway.jobs j on j.id = k.id", _KIN) for order in _AFTER},
     **{("tagged", order): _tagged(order) for order in _AFTER},
     **{("erred", order): _erred(order) for order in _AFTER},
+    **{("tenant", order): _of_tenant(order) for order in _BY_ID},
     ("line", "run"): _RUN,
 }
 _LEAST = Cursor("00000000-0000-0000-0000-000000000000", -32_768, -(2**63))
@@ -261,12 +299,18 @@ def _scan(where: Filter, order: Order) -> str:
         return "erred"
     if order == "priority":
         return "gathered"
+    if where.tenant_id not in (None, DEFAULT_TENANT_ID) and not _has_own_index(where):
+        return "tenant"
     match where.status:
         case "running" | "scheduled" | "held" | "waiting":
             return "gathered"
         case "succeeded" | "dead" | "failed" | "canceled":
             return "finished"
     return "every"
+
+
+def _has_own_index(where: Filter) -> bool:
+    return not (where.ids is None and where.id_from is None and where.group_id is None and where.retry_of is None)
 
 
 def _params(where: Filter) -> list[Any]:

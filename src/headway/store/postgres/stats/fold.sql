@@ -137,19 +137,34 @@ begin
            or row_number() over (partition by k.tenant_id, k.day, k.known order by k.queue, k.kind)
               + (select count(*)
                    from headway.stats s
-                  where s.tenant_id = k.tenant_id and s.span = 'day' and s.at = k.day and s.queue <> '(other)') <= 250
+                  where s.tenant_id = k.tenant_id and s.span = 'day' and s.at = k.day
+                    and s.queue <> '(other)' and s.queue <> '') <= 250
              as own
       from keys k
+  ), rows as (
+    select f.tenant_id, f.at, case when n.own then f.queue else '(other)' end as queue,
+           case when n.own then f.kind else '(other)' end as kind, f.enqueued, f.started, f.succeeded, f.failed,
+           f.retried, f.dead, f.canceled, f.lost, f.waits, f.runs, f.depth, f.oldest_ms
+      from facts f
+      join named n on n.tenant_id = f.tenant_id and n.day = f.day and n.queue = f.queue and n.kind = f.kind
+    union all
+    -- the sums: of each tenant, of each queue of all tenants, and of everything
+    select case l.level when 'tenants' then f.tenant_id else '00000000-0000-0000-0000-000000000000'::uuid end, f.at,
+           case l.level when 'queues' then f.queue else '' end, '', sum(f.enqueued), sum(f.started), sum(f.succeeded),
+           sum(f.failed), sum(f.retried), sum(f.dead), sum(f.canceled), sum(f.lost), headway.added(array_agg(f.waits)),
+           headway.added(array_agg(f.runs)), sum(f.depth)::integer, max(f.oldest_ms)
+      from facts f
+      cross join (values ('tenants'), ('queues'), ('total')) as l (level)
+     group by 1, 2, 3
   )
   insert into headway.stats as s (
     tenant_id, span, at, queue, kind, enqueued, started, succeeded, failed, retried, dead, canceled, lost, waits, runs,
     depth, oldest_ms)
   select f.tenant_id, p.span, date_bin(p.width, f.at, timestamptz '2000-01-01 00:00:00+00'),
-         case when n.own then f.queue else '(other)' end, case when n.own then f.kind else '(other)' end,
+         f.queue, f.kind,
          sum(f.enqueued), sum(f.started), sum(f.succeeded), sum(f.failed), sum(f.retried), sum(f.dead), sum(f.canceled),
          sum(f.lost), headway.added(array_agg(f.waits)), headway.added(array_agg(f.runs)), max(f.depth), max(f.oldest_ms)
-    from facts f
-    join named n on n.tenant_id = f.tenant_id and n.day = f.day and n.queue = f.queue and n.kind = f.kind
+    from rows f
     cross join (values ('minute', interval '1 minute'), ('hour', interval '1 hour'), ('day', interval '1 day'))
          as p (span, width)
    group by 1, 2, 3, 4, 5

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headway.model.stats import COUNTS, Key, Numbers, Span, StatRow, Times, merged
+from headway.model.stats import ALL_TENANTS, COUNTS, Key, Level, Numbers, Span, StatRow, Times, merged
 from headway.store.ops import Op, Row, Rows
 from headway.store.postgres.engine.decode import plain
 from headway.store.postgres.engine.verbs import read
@@ -16,13 +16,21 @@ _COUNTS = ", ".join(f"s.{name}" for name in COUNTS)
 _WHERE = "($4::text is null or s.queue = $4) and ($5::text is null or s.kind = $5)"
 
 
-def _sql(of_tenant: bool) -> str:
+_KINDS = "s.queue <> '' and s.kind <> ''"
+_QUEUES = "s.queue <> '' and s.kind = ''"
+_TOTAL = "s.queue = '' and s.kind = ''"
+_DIED = f"{_KINDS} and s.dead > 0"
+_TENANTS = f"{_TOTAL} and s.tenant_id <> '{ALL_TENANTS}'"
+
+
+def _sql(of_tenant: bool, rows: str, sums: bool = False) -> str:
     """Both parts in one statement, so in one snapshot: what is folded meanwhile is in one of them."""
     tenant = "= $6::uuid" if of_tenant else "is not null"
+    of = f"s.tenant_id = '{ALL_TENANTS}'" if sums else f"s.tenant_id {tenant}"
     return f"""
 select s.at, s.tenant_id, s.queue, s.kind, {_COUNTS}, s.waits, s.runs, s.depth, s.oldest_ms
   from headway.stats s
- where s.span = $1 and s.at >= $2::timestamptz and s.at < $3::timestamptz and s.tenant_id {tenant} and {_WHERE}
+ where s.span = $1 and s.at >= $2::timestamptz and s.at < $3::timestamptz and {of} and {rows} and {_WHERE}
 union all
 select s.at, s.tenant_id, s.queue, s.kind, {_COUNTS}, s.waits, s.runs, null, null
   from headway.stat_facts(array(
@@ -33,7 +41,14 @@ select s.at, s.tenant_id, s.queue, s.kind, {_COUNTS}, s.waits, s.runs, null, nul
 """  # noqa: S608 - texts of this file
 
 
-_OF_ALL, _OF_TENANT = _sql(False), _sql(True)
+_OF_ALL: dict[Level, str] = {
+    "kinds": _sql(False, _KINDS),
+    "tenants": _sql(False, _TENANTS),
+    "queues": _sql(False, _QUEUES, sums=True),
+    "total": _sql(False, _TOTAL, sums=True),
+}
+_OF_TENANT: dict[Level, str] = {"kinds": _sql(True, _KINDS), "tenants": _sql(True, _TOTAL)}
+_DIED_OF_ALL, _DIED_OF_TENANT = _sql(False, _DIED), _sql(True, _DIED)
 _times = msgspec.json.Decoder(Times).decode
 
 
@@ -47,12 +62,17 @@ class StatVerbs:
         tenant_id: str | None,
         queue: str | None = None,
         kind: str | None = None,
+        level: Level = "kinds",
+        died: bool = False,
     ) -> Op[list[StatRow]]:
         def shape(rows: Rows) -> list[StatRow]:
-            return merged(span, since, map(_counted, rows))
+            found = merged(span, since, map(_counted, rows), level)
+            return [row for row in found if row.numbers.dead or not died]
 
         params = [span, since, until, queue, kind]
-        return read(_OF_ALL, params, shape) if tenant_id is None else read(_OF_TENANT, [*params, tenant_id], shape)
+        if tenant_id is None:
+            return read(_DIED_OF_ALL if died else _OF_ALL[level], params, shape)
+        return read(_DIED_OF_TENANT if died else _OF_TENANT[level], [*params, tenant_id], shape)
 
 
 def _counted(row: Row) -> tuple[datetime, Key, Numbers]:

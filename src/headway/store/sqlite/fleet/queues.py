@@ -9,9 +9,10 @@ import msgspec
 
 from headway.clock import from_micros
 from headway.model import audit
-from headway.model.fleet import MOST_QUEUED, Queue
+from headway.model.fleet import Queue
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import Status
-from headway.store.ops import Op, Statement, Steps
+from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.decode import show_json
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
@@ -44,13 +45,7 @@ class QueueVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def queues(self, *, tenant_id: str | None, queued_only: bool = False) -> Op[list[Queue]]:
-        counting = (
-            Statement(_SQL["queued"], (tenant_id, MOST_QUEUED))
-            if queued_only
-            else Statement(_SQL["counts"], (tenant_id,))
-        )
-
+    def queues(self, *, tenant_id: str | None, most: int | None = None) -> Op[list[Queue]]:
         def steps() -> Steps[list[Queue]]:
             now = self._clock.now()
             settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
@@ -60,17 +55,18 @@ class QueueVerbs(Verbs):
             counts: dict[str, dict[Status, int]] = {}
             limited: dict[str, int] = {}
             oldest: dict[str, int] = {}
-            for queue, status, count, queued_at in (yield counting):
+            for queue, status, count, queued_at in (yield from _counts(tenant_id, most)):
                 of_queue = counts.setdefault(queue, {})
                 if status == "limited":
                     limited[queue] = count
                     status = "queued"
-                of_queue[status] = of_queue.get(status, 0) + count
+                whole = of_queue.get(status, 0) + count
+                of_queue[status] = whole if most is None else min(whole, most)
                 if queued_at is not None:
                     oldest[queue] = min(queued_at, oldest.get(queue, queued_at))
             found = []
             for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
-                paused_at, paused_by, fair, most, holder, until, kept = settings.get(name, (None,) * 7)
+                paused_at, paused_by, fair, max_running, holder, until, kept = settings.get(name, (None,) * 7)
                 if tenant_id is not None:
                     paused_by, holder = None, holder and "somebody"
                 found.append(
@@ -84,7 +80,7 @@ class QueueVerbs(Verbs):
                         workers=len(kinds.get(name, ())),
                         kinds=tuple(sorted({kind for known in kinds.get(name, ()) for kind in known})),
                         fair=bool(fair),
-                        max_running=most,
+                        max_running=max_running,
                         limited=limited.get(name, 0),
                         reserved_by=holder,
                         reserved_until=_moment(until),
@@ -94,6 +90,15 @@ class QueueVerbs(Verbs):
             return found
 
         return SqliteOp(steps, writes=False)
+
+
+def _counts(tenant_id: str | None, most: int | None) -> Steps[Rows]:
+    if most is None:
+        return (yield Statement(_SQL["counts"], (tenant_id,)))
+    if tenant_id is not None and tenant_id != DEFAULT_TENANT_ID:
+        return (yield Statement(_SQL["some_of_tenant"], (tenant_id, most)))
+    lines = yield Statement(_SQL["some_queued"], (most, tenant_id))
+    return lines + (yield Statement(_SQL["some_others"], (tenant_id, most)))
 
 
 def _moment(micros: int | None) -> datetime | None:

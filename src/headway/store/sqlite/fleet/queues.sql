@@ -65,8 +65,9 @@ where (status = 'held' or status = 'waiting')
   and (?1 is null or tenant_id = ?1)
 group by queue, status;
 
--- name: queued
--- a skip scan over the names, and of each the first ?2 in its line
+-- name: some_queued
+-- of each queue and priority the first ?1 in the order of claims, and when the first of them was queued; of one tenant
+-- (?2), those of them that are its
 with recursive named (name) as (
   select min(queue)
   from jobs indexed by jobs_claim
@@ -82,32 +83,183 @@ with recursive named (name) as (
   )
   from named
   where named.name is not null
-)
-select waiting.queue, 'queued', count(*), min(waiting.queued_at)
-from named
-cross join jobs as waiting
-where waiting.rowid in (
-    select rowid
+),
+lines (queue, priority) as (
+  select name, (
+    select min(priority)
     from jobs indexed by jobs_claim
     where status = 'queued'
       and limited_by is null
       and queue = named.name
-    order by priority, position, id
+  )
+  from named
+  where name is not null
+  union all
+  select queue, (
+    select min(priority)
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue = lines.queue
+      and priority > lines.priority
+  )
+  from lines
+  where priority is not null
+  limit 10000
+)
+select queue, 'queued', case
+  when ?2 is null then (
+    select count(*)
+    from (
+      select 1
+      from jobs indexed by jobs_claim
+      where status = 'queued'
+        and limited_by is null
+        and queue = lines.queue
+        and priority = lines.priority
+      limit ?1
+    )
+  )
+  else (
+    select count(*)
+    from (
+      select tenant_id
+      from jobs indexed by jobs_claim
+      where status = 'queued'
+        and limited_by is null
+        and queue = lines.queue
+        and priority = lines.priority
+      limit ?1
+    )
+    where tenant_id = ?2
+  )
+end as queued, (
+  select queued_at
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+    and queue = lines.queue
+    and priority = lines.priority
+    and (?2 is null or tenant_id = ?2)
+  order by position, id
+  limit 1
+)
+from lines
+where priority is not null
+  and queued > 0;
+
+-- name: some_others
+-- of each other status the first ?2, of one tenant (?1) those of them that are its
+select queue, status, count(*), min(queued_at)
+from (
+  select queue, status, queued_at, tenant_id
+  from (
+    select queue, 'limited' as status, queued_at, tenant_id
+    from jobs indexed by jobs_aside
+    where limited_by is not null
     limit ?2
   )
-  and (?1 is null or waiting.tenant_id = ?1)
-group by waiting.queue
-union all
-select queue, 'limited', count(*), min(queued_at)
-from (
-  select tenant_id, queue, queued_at
-  from jobs indexed by jobs_aside
-  where limited_by is not null
-  limit ?2
+  union all
+  select queue, status, null, tenant_id
+  from (
+    select queue, status, tenant_id
+    from jobs indexed by jobs_running
+    where status = 'running'
+    limit ?2
+  )
+  union all
+  select queue, status, null, tenant_id
+  from (
+    select queue, status, tenant_id
+    from jobs indexed by jobs_listed
+    where status = 'scheduled'
+      and status <> 'queued'
+      and status <> 'running'
+    limit ?2
+  )
+  union all
+  select queue, status, null, tenant_id
+  from (
+    select queue, status, tenant_id
+    from jobs indexed by jobs_listed
+    where status = 'held'
+      and status <> 'queued'
+      and status <> 'running'
+    limit ?2
+  )
+  union all
+  select queue, status, null, tenant_id
+  from (
+    select queue, status, tenant_id
+    from jobs indexed by jobs_listed
+    where status = 'waiting'
+      and status <> 'queued'
+      and status <> 'running'
+    limit ?2
+  )
 )
-where ?1 is null
-  or tenant_id = ?1
-group by queue;
+where ?1 is null or tenant_id = ?1
+group by queue, status;
+
+-- name: some_of_tenant
+-- the first ?2 of each status
+select queue, status, count(*), min(queued_at)
+from (
+  select queue, iif(limited_by is null, status, 'limited') as status, iif(status = 'queued', queued_at, null) as queued_at
+  from jobs
+  where jobs.rowid in (
+    select rowid
+    from (
+      select rowid
+      from jobs indexed by jobs_tenant
+      where tenant_id = ?1
+        and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+        and status = 'queued'
+      limit ?2
+    )
+    union all
+    select rowid
+    from (
+      select rowid
+      from jobs indexed by jobs_tenant
+      where tenant_id = ?1
+        and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+        and status = 'scheduled'
+      limit ?2
+    )
+    union all
+    select rowid
+    from (
+      select rowid
+      from jobs indexed by jobs_tenant
+      where tenant_id = ?1
+        and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+        and status = 'held'
+      limit ?2
+    )
+    union all
+    select rowid
+    from (
+      select rowid
+      from jobs indexed by jobs_tenant
+      where tenant_id = ?1
+        and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+        and status = 'waiting'
+      limit ?2
+    )
+    union all
+    select rowid
+    from (
+      select rowid
+      from jobs indexed by jobs_tenant
+      where tenant_id = ?1
+        and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+        and status = 'running'
+      limit ?2
+    )
+  )
+)
+group by queue, status;
 
 -- name: workers
 select served.key, workers.kinds

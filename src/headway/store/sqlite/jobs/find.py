@@ -10,6 +10,7 @@ from headway.clock import to_micros
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
 from headway.model.listing import Cursor, Filter, Order, several
+from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.paging import in_pieces
 from headway.store.sqlite.engine.decode import to_job
@@ -53,8 +54,8 @@ class FindVerbs(Verbs):
             last = last or (_AFTER_EVERY_ID if order == "newest" else _BEFORE_ALL)
             keys = {"priority": (last.priority,), "run": (last.priority, last.position)}.get(order, ())
             found: dict[str, Row] = {}
-            for scan, tag in _scans(where, order):
-                params = (*_params(where), fresh, tag, count, last.id, *keys)
+            for scan, tag, status in _scans(where, order):
+                params = (*_params(where, status), fresh, tag, count, last.id, *keys)
                 found |= {row[0]: row for row in (yield Statement(_PAGES[scan, order], params))}
             ids = sorted(found, key=lambda job_id: _key(found[job_id], order), reverse=order == "newest")[:count]
             rows = yield Statement(_JOBS, (json_list(ids), where.tenant_id))
@@ -70,31 +71,34 @@ class FindVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def _scans(where: Filter, order: Order) -> list[tuple[str, str | None]]:
-    """The statements whose indexes hold the fewest rows for this filter, with the tag to search for."""
-    if order == "run":
-        return [("line", None), ("aside", None)]
-    if where.ids is not None:
-        return [("named", None)]
-    if where.id_from is not None:
-        return [("range", None)]
-    if where.retry_of is not None:
-        return [("retries", None)]
-    if where.parent_id is not None:
-        return [("spawned", None)]
-    if where.group_id is not None:
-        return [("members", None)]
+def _scans(where: Filter, order: Order) -> list[tuple[str, str | None, Status | None]]:
+    """The statements whose indexes hold the fewest rows for this filter, with the tag and status to search for."""
     of_tenant = where.tenant_id is not None and where.tenant_id != DEFAULT_TENANT_ID
+    if order == "run":
+        return [("line", None, where.status), ("aside", None, where.status)]
+    if where.ids is not None:
+        return [("named", None, where.status)]
+    if where.id_from is not None:
+        return [("range", None, where.status)]
+    if where.retry_of is not None:
+        return [("retries", None, where.status)]
+    if where.parent_id is not None:
+        return [("spawned", None, where.status)]
+    if where.group_id is not None:
+        return [("members", None, where.status)]
     if where.tags or where.any_tags:
         scan = "tagged_of_tenant" if of_tenant else "tagged"
-        return [(scan, tag) for tag in (where.tags[:1] if where.tags else where.any_tags or ())]
+        tags = where.tags[:1] if where.tags else where.any_tags or ()
+        return [(scan, tag, where.status) for tag in tags]
     if where.error is not None:
-        return [("erred", None), ("erred_lately", None)]
+        return [("erred", None, where.status), ("erred_lately", None, where.status)]
+    if of_tenant:
+        return [("tenant", None, status) for status in ((where.status,) if where.status else STATUSES)]
     if where.status == "running":
-        return [("running", None)]
+        return [("running", None, where.status)]
     if where.status is not None and where.status != "queued":
-        return [("listed", None)]
-    return [("tenant" if of_tenant else "every", None)]
+        return [("listed", None, where.status)]
+    return [("every", None, where.status)]
 
 
 def _key(row: Row, order: Order) -> Any:
@@ -107,10 +111,10 @@ def _key(row: Row, order: Order) -> Any:
     return job_id
 
 
-def _params(where: Filter) -> tuple[Any, ...]:
+def _params(where: Filter, status: Status | None) -> tuple[Any, ...]:
     return (
         where.tenant_id,
-        where.status,
+        status,
         _listed(several(where.kind)),
         where.queue,
         _listed(several(where.source)),

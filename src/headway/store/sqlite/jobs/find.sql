@@ -67,10 +67,12 @@ from jobs
 where {matches};
 
 -- name: tenant
+-- one status of a tenant
 select jobs.id, jobs.priority, jobs.position
 from jobs indexed by jobs_tenant
 where jobs.tenant_id = ?1
   and jobs.tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+  and jobs.status = ?2
   and {matches};
 
 -- name: listed

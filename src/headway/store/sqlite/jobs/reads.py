@@ -9,7 +9,7 @@ from headway.clock import from_micros
 from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Attempt, Brief, Counted, Job, Outcome, Watched, with_artifacts
-from headway.model.status import FINISHED, Status
+from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_attempt, to_brief, to_job, to_watched
 from headway.store.sqlite.engine.statements import statements
@@ -53,8 +53,10 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
+    def counts(self, *, tenant_id: str | None, most: int | None = None) -> Op[dict[Status, int]]:
         def steps() -> Steps[dict[Status, int]]:
+            if most is not None:
+                return (yield from _some_counts(tenant_id, most))
             if tenant_id is not None and tenant_id != DEFAULT_TENANT_ID:
                 rows = yield Statement(_SQL["counts_of_tenant"], (tenant_id,))
                 return dict(rows)
@@ -99,6 +101,18 @@ class ReadVerbs(Verbs):
             return int(count)
 
         return SqliteOp(steps, writes=False)
+
+
+def _some_counts(tenant_id: str | None, most: int) -> Steps[dict[Status, int]]:
+    name = "some_of_tenant"
+    if tenant_id is None:
+        name = "some_of_status"
+    elif tenant_id == DEFAULT_TENANT_ID:
+        ((others,),) = yield Statement(_SQL["any_of_others"])
+        name = "some_of_default" if others else "some_of_status"
+    params = (json_list(STATUSES), most)
+    rows = yield Statement(_SQL[name], params if name == "some_of_status" else (*params, tenant_id))
+    return {status: min(count, most) for status, count in rows if count}
 
 
 def read_jobs(ids: Sequence[str], tenant_id: str | None = None, raw: bool = False) -> Steps[list[Job]]:

@@ -82,6 +82,120 @@ where tenant_id = ?1
   and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
 group by status;
 
+-- name: some_of_status
+-- up to ?2 of each of these statuses, by indexes that have only those rows
+select named.value, case named.value
+  when 'queued' then (
+    select count(*)
+    from (
+      select 1
+      from jobs indexed by jobs_claim
+      where status = 'queued'
+        and limited_by is null
+      limit ?2
+    )
+  ) + (
+    select count(*)
+    from (
+      select 1
+      from jobs indexed by jobs_aside
+      where limited_by is not null
+      limit ?2
+    )
+  )
+  when 'running' then (
+    select count(*)
+    from (
+      select 1
+      from jobs indexed by jobs_running
+      where status = 'running'
+      limit ?2
+    )
+  )
+  else (
+    select count(*)
+    from (
+      select 1
+      from jobs indexed by jobs_listed
+      where status = named.value
+        and status <> 'queued'
+        and status <> 'running'
+      limit ?2
+    )
+  )
+end
+from json_each(?1) as named;
+
+-- name: some_of_tenant
+select named.value, (
+  select count(*)
+  from (
+    select 1
+    from jobs indexed by jobs_tenant
+    where tenant_id = ?3
+      and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+      and status = named.value
+    limit ?2
+  )
+)
+from json_each(?1) as named;
+
+-- name: some_of_default
+-- among the first ?2 of each status, whoever's they are: the default tenant has no index of its own
+select named.value, case named.value
+  when 'queued' then (
+    select count(*)
+    from (
+      select tenant_id
+      from jobs indexed by jobs_claim
+      where status = 'queued'
+        and limited_by is null
+      limit ?2
+    )
+    where tenant_id = ?3
+  ) + (
+    select count(*)
+    from (
+      select tenant_id
+      from jobs indexed by jobs_aside
+      where limited_by is not null
+      limit ?2
+    )
+    where tenant_id = ?3
+  )
+  when 'running' then (
+    select count(*)
+    from (
+      select tenant_id
+      from jobs indexed by jobs_running
+      where status = 'running'
+      limit ?2
+    )
+    where tenant_id = ?3
+  )
+  else (
+    select count(*)
+    from (
+      select tenant_id
+      from jobs indexed by jobs_listed
+      where status = named.value
+        and status <> 'queued'
+        and status <> 'running'
+      order by id desc
+      limit ?2
+    )
+    where tenant_id = ?3
+  )
+end
+from json_each(?1) as named;
+
+-- name: any_of_others
+select exists (
+  select 1
+  from jobs indexed by jobs_tenant
+  where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+);
+
 -- name: counts_of_others
 -- of all but the default tenant, whose jobs are not in that index
 select status, count(*)

@@ -19,6 +19,7 @@ from headway.model.stats import (
     begin_ms,
     capped,
     facts,
+    with_sums,
 )
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -96,8 +97,8 @@ def _store(found: dict[tuple[int, Key], Numbers]) -> Steps[None]:
     """Add these numbers of minutes to the rows of all spans."""
     names = yield from _names(found)
     added: dict[Place, Numbers] = {}
-    for (minute_ms, key), numbers in found.items():
-        tenant_id, queue, kind = names[begin_ms(minute_ms, "day"), key]
+    for (minute_ms, key), numbers in with_sums(found).items():
+        tenant_id, queue, kind = names.get((begin_ms(minute_ms, "day"), key), key)
         for span in SPANS:
             place = (tenant_id, span, begin_ms(minute_ms, span) * 1_000, queue, kind)
             added.setdefault(place, Numbers()).add(numbers)

@@ -21,7 +21,8 @@ from json_each(?1) as wanted
 cross join stats
   on stats.tenant_id = json_extract(wanted.value, '$[0]')
   and stats.span = 'day'
-  and stats.at = json_extract(wanted.value, '$[1]');
+  and stats.at = json_extract(wanted.value, '$[1]')
+  and stats.queue <> '';
 
 -- name: stored
 select

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from headway.clock import from_micros, to_micros
-from headway.model.stats import Key, Numbers, Span, StatRow, facts, merged
+from headway.model.stats import ALL_TENANTS, Key, Level, Numbers, Span, StatRow, facts, merged
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
@@ -24,13 +24,19 @@ class StatVerbs(Verbs):
         tenant_id: str | None,
         queue: str | None = None,
         kind: str | None = None,
+        level: Level = "kinds",
+        died: bool = False,
     ) -> Op[list[StatRow]]:
         def steps() -> Steps[list[StatRow]]:
             params = (span, to_micros(since), to_micros(until), queue, kind)
-            if tenant_id is None:
-                rows = yield Statement(_SQL["stats"], params)
+            if level in ("queues", "total") or (level == "tenants" and tenant_id is not None):
+                rows = yield Statement(_SQL["sums"], (*params, tenant_id or ALL_TENANTS, level == "queues"))
+            elif level == "tenants":
+                rows = yield Statement(_SQL["stats_of_tenants"], params[:3])
+            elif tenant_id is None:
+                rows = yield Statement(_SQL["stats"], (*params, died))
             else:
-                rows = yield Statement(_SQL["stats_of_tenant"], (*params, tenant_id))
+                rows = yield Statement(_SQL["stats_of_tenant"], (*params, died, tenant_id))
             deltas = yield Statement(_SQL["deltas"], (queue, kind, tenant_id))
             found: list[tuple[datetime, Key, Numbers]] = [
                 (from_micros(row[0]), row[1:4], read_numbers(row[4:])) for row in rows
@@ -39,6 +45,6 @@ class StatVerbs(Verbs):
                 at = from_micros(minute_ms * 1_000)
                 if since <= at < until:
                     found.append((at, key, numbers))
-            return merged(span, since, found)
+            return [row for row in merged(span, since, found, level) if row.numbers.dead or not died]
 
         return SqliteOp(steps, writes=False)

@@ -6,10 +6,25 @@ from stats indexed by stats_at
 where span = ?1
   and at >= ?2
   and at < ?3
+  and queue <> ''
+  and kind <> ''
   and (?4 is null or queue = ?4)
-  and (?5 is null or kind = ?5);
+  and (?5 is null or kind = ?5)
+  and (?6 = 0 or dead > 0);
 
--- name: stats_of_tenant
+-- name: stats_of_tenants
+select
+  at, tenant_id, queue, kind, enqueued, started, succeeded, failed, retried, dead, canceled, lost, waits, runs, depth,
+  oldest_ms
+from stats indexed by stats_tenants
+where span = ?1
+  and at >= ?2
+  and at < ?3
+  and queue = ''
+  and tenant_id <> '00000000-0000-0000-0000-000000000000';
+
+-- name: sums
+-- of a tenant or of all: by queue if ?4 is given or ?7 is 1, else in all
 select
   at, tenant_id, queue, kind, enqueued, started, succeeded, failed, retried, dead, canceled, lost, waits, runs, depth,
   oldest_ms
@@ -18,8 +33,24 @@ where tenant_id = ?6
   and span = ?1
   and at >= ?2
   and at < ?3
+  and kind = ''
+  and (queue <> '') = ?7
   and (?4 is null or queue = ?4)
-  and (?5 is null or kind = ?5);
+  and ?5 is null;
+
+-- name: stats_of_tenant
+select
+  at, tenant_id, queue, kind, enqueued, started, succeeded, failed, retried, dead, canceled, lost, waits, runs, depth,
+  oldest_ms
+from stats
+where tenant_id = ?7
+  and span = ?1
+  and at >= ?2
+  and at < ?3
+  and queue <> ''
+  and (?4 is null or queue = ?4)
+  and (?5 is null or kind = ?5)
+  and (?6 = 0 or dead > 0);
 
 -- name: deltas
 select at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, ended, waits, runs

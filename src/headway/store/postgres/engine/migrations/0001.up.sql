@@ -267,7 +267,8 @@ create index jobs_expiring on headway.jobs (expires_at)
 -- by kind and queue, for each may have a retention of its own: prune never walks over what is kept longer
 create index jobs_prune on headway.jobs (status, kind, queue, finished_at) where finished_at is not null;
 create index jobs_ended on headway.jobs (status, id) where finished_at is not null;
-create index jobs_tenant on headway.jobs (tenant_id, id) where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
+create index jobs_tenant on headway.jobs (tenant_id, status, id)
+  where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 create unique index jobs_idempotency on headway.jobs (tenant_id, kind, idempotency_key)
   where idempotency_key is not null;
 -- one holder per key, and one successor
@@ -854,6 +855,9 @@ create table headway.stats (
   autovacuum_analyze_scale_factor = 0.02
 );
 create index stats_at on headway.stats (span, at);
+-- the sums of tenants, side by side
+create index stats_tenants on headway.stats (span, at)
+  where queue = '' and tenant_id <> '00000000-0000-0000-0000-000000000000';
 
 -- one row: when the depths of queues were sampled last
 create table headway.stat_samples (

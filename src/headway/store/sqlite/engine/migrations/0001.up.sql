@@ -243,7 +243,7 @@ where status <> 'queued'
   and status <> 'running';
 
 create index jobs_tenant
-on jobs (tenant_id, id)
+on jobs (tenant_id, status, id)
 where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
 -- Each of these indexes is partial, and a plain job fails its first condition: cheap for plain jobs, though not free.
@@ -995,6 +995,10 @@ create table job_errors (
 create index job_errors_fingerprint on job_errors (fingerprint, job_id);
 
 create index job_errors_tenant on job_errors (tenant_id);
+-- the sums of tenants, side by side
+create index stats_tenants on stats (span, at)
+where queue = ''
+  and tenant_id <> '00000000-0000-0000-0000-000000000000';
 
 -- transfers of this file's work to or from another database (headway transfer)
 create table store_transfers (
