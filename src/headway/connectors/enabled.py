@@ -14,7 +14,10 @@ from headway.define.enqueuer import Binding
 from headway.define.toml_table import Table
 from headway.errors import ConfigError
 
-CONNECTORS = {"http.request": "headway.connectors.http_request"}
+CONNECTORS = {
+    "http.request": "headway.connectors.http_request",
+    "report.generate": "headway.connectors.report_generate",
+}
 """Each connector and its module, which has a class `Connector`; imported only where it is enabled."""
 _SHARED = ("allow_networks",)
 

@@ -1,0 +1,160 @@
+"""What a report looks like: JSON, CSV or an HTML page, as text that is made page by page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from html import escape
+from typing import Any
+
+import msgspec
+
+from headway.connectors.report_chart import Chart
+from headway.connectors.report_rows import Row, Rows, text_of
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""How a cell begins that a spreadsheet would take for a formula, or that ends its cell early."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """One report while it is written: what it is about, and what was counted so far."""
+
+    title: str
+    columns: tuple[str, ...]
+    made_at: datetime
+    most: int  # rows
+    chart: Chart | None = None
+    count: int = 0
+    truncated: bool = False
+    totals: dict[str, int | float] = {}
+
+    async def pages(self, rows: Rows) -> AsyncIterator[Sequence[Row]]:
+        """The rows up to the most, counted."""
+        async for page in rows:
+            room = self.most - self.count
+            if len(page) > room:
+                self.truncated = True
+                page = page[:room]
+            self.count += len(page)
+            self._add(page)
+            yield page
+            if self.truncated:
+                return
+
+    def _add(self, page: Sequence[Row]) -> None:
+        for row in page:
+            for name in self.columns:
+                value = row.get(name)
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    self.totals[name] = self.totals.get(name, 0) + value
+            if self.chart is not None:
+                self.chart.add(row)
+
+
+Format = Callable[[Report, Rows], AsyncIterator[str]]
+
+
+async def as_json(report: Report, rows: Rows) -> AsyncIterator[str]:
+    head = {"title": report.title, "made_at": report.made_at.isoformat(), "columns": list(report.columns)}
+    yield json.dumps(head, ensure_ascii=False)[:-1] + ', "rows": ['
+    first = True
+    async for page in report.pages(rows):
+        texts = (_dump({name: row.get(name) for name in report.columns}) for row in page)
+        text = ",\n".join(texts)
+        yield text if first or not text else f",\n{text}"
+        first = first and not text
+    tail = {"count": report.count, "truncated": report.truncated, "totals": report.totals}
+    yield f"], {_dump(tail)[1:]}\n"
+
+
+def _dump(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+async def as_csv(report: Report, rows: Rows) -> AsyncIterator[str]:
+    yield _lines([[_cell(name) for name in report.columns]])
+    async for page in report.pages(rows):
+        yield _lines([[_cell(row.get(name)) for name in report.columns] for row in page])
+
+
+def _cell(value: Any) -> Any:
+    """A number stays one; a text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    text = text_of(value)
+    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+
+
+def _lines(rows: Sequence[Sequence[Any]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows(rows)
+    return buffer.getvalue()
+
+
+_STYLE = """
+:root { color-scheme: light; font: 14px/1.45 system-ui, sans-serif; color: #1c2430; background: #fff }
+body { margin: 2rem; display: flex; flex-direction: column }
+header { order: -2 } h1 { font-size: 1.5rem; margin: 0 0 .25rem } p { color: #5a6675; margin: 0 0 1.25rem }
+figure { order: -1; margin: 0 0 1.5rem } figcaption { color: #5a6675; margin-bottom: .5rem }
+svg { width: 100%; height: auto; max-height: 16rem } rect { fill: #2f6fde } line { stroke: #c9d1dc }
+text { font-size: 10px; fill: #5a6675 }
+table { border-collapse: collapse; width: 100% }
+th, td { padding: .35rem .6rem; border-bottom: 1px solid #e3e8ee; text-align: left; vertical-align: top }
+td { overflow-wrap: anywhere }
+th { border-bottom-color: #8996a6; white-space: nowrap } .n { text-align: right; font-variant-numeric: tabular-nums }
+tfoot td { border-top: 2px solid #8996a6; font-weight: 600 }
+@page { margin: 14mm }
+@media print { body { margin: 0; display: block } thead { display: table-header-group } tr { break-inside: avoid }
+  tfoot { display: table-row-group } :root { font-size: 11px } }
+"""
+
+
+async def as_html(report: Report, rows: Rows) -> AsyncIterator[str]:
+    title = escape(report.title)
+    names = "".join(f"<th>{escape(name)}</th>" for name in report.columns)
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
+        f"<header><h1>{title}</h1><p>{report.made_at:%Y-%m-%d %H:%M} UTC</p></header>\n"
+        f"<table><thead><tr>{names}</tr></thead><tbody>\n"
+    )
+    async for page in report.pages(rows):
+        yield "".join(_table_row(report, row) for row in page)
+    yield f"</tbody><tfoot><tr>{_totals(report)}</tr></tfoot></table>\n"
+    if report.chart is not None and report.chart.has_values:
+        yield report.chart.figure()
+    yield "</body></html>\n"
+
+
+def _table_row(report: Report, row: Row) -> str:
+    return f"<tr>{''.join(_td(row.get(name)) for name in report.columns)}</tr>\n"
+
+
+def _td(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f'<td class="n">{_number(value)}</td>'
+    return f"<td>{escape(text_of(value))}</td>"
+
+
+def _totals(report: Report) -> str:
+    said = f"{report.count:,} rows" + (", and more that are left out" if report.truncated else "")
+    cells = [_td(report.totals[name]) if name in report.totals else "<td></td>" for name in report.columns]
+    if report.columns and report.columns[0] not in report.totals:
+        return "".join([f"<td>{said}</td>", *cells[1:]])
+    return "".join(cells) + f"<td>{said}</td>"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+FORMATS: dict[str, tuple[Format, str]] = {
+    "json": (as_json, "application/json"),
+    "csv": (as_csv, "text/csv; charset=utf-8"),
+    "html": (as_html, "text/html; charset=utf-8"),
+}
