@@ -9,11 +9,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 import pytest
 from headway_client import Await, Client, ConfigError, Context, Done, Fatal, Next, Retry, Spawn, Worker
 from headway_client.logs import JsonFormatter, job
+from headway_client.worker import beat_after
 from pydantic import BaseModel
 
 from headway import Headway
@@ -132,8 +134,7 @@ def test_a_machine(client: Client, working: Any) -> None:
 
 
 def test_cancel_timeout_and_a_lost_lease(app: Headway, client: Client, working: Any) -> None:
-    worker = working.new()
-    worker._lease = lambda _: (setattr(worker, "_beat_s", 0.05), worker._sooner.set())  # a short lease
+    worker = working.new(heartbeat=0.05)
     stopped: list[str] = []
 
     @worker.handler("welcome")
@@ -208,6 +209,14 @@ def test_a_server_that_goes_away_loses_nothing(app: Headway, server: Any, client
     server.start()
     assert client.result(made.id, wait=30).unwrap() == 7
     assert len(client.attempts(made.id)) == 1
+
+
+def test_heartbeats_follow_the_clock_of_the_server() -> None:
+    date = "Sat, 03 Feb 2001 04:05:06 GMT"  # a server whose clock is decades behind
+    assert beat_after("2001-02-03T04:05:16Z", date, 20.0) == 3
+    assert beat_after("2001-02-03T04:06:16Z", date, 20.0) == 20
+    assert beat_after("2001-02-03T04:05:01Z", date, 20.0) == 0.1
+    assert beat_after((datetime.now(UTC) + timedelta(hours=1)).isoformat(), None, 20.0) == 20
 
 
 def test_logs_are_json() -> None:

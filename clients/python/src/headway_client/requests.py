@@ -32,6 +32,7 @@ class Request(Generic[T]):
     creates: bool = False  # the server does it once, however often it is sent
     repeatable: bool = True
     wait_s: float = 0.0
+    dated: bool = False  # `read` finds the server's time in the body, as `date`
     headers: dict[str, str] = field(default_factory=dict)
 
     def keyed(self) -> Request[T]:
@@ -75,9 +76,11 @@ def sent(request: Request[T], settings: Settings) -> dict[str, Any]:
 
 def answered(request: Request[T], response: httpx2.Response) -> T:
     """Raises the error that the answer means."""
-    body = json.loads(response.content) if response.content else None
+    body: Any = json.loads(response.content) if response.content else None
     if response.status_code >= 400:
         raise error_of(response.status_code, body if isinstance(body, dict) else {})
+    if request.dated:
+        body["date"] = response.headers.get("Date")
     return request.read(body)
 
 

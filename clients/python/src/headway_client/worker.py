@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -175,14 +176,15 @@ class Worker:
             "hostname": socket.gethostname(),
             "version": __version__,
         }
-        request = Request("POST", "/worker/jobs/claim", lambda said: said, body, wait_s=_WAIT_S, repeatable=False)
+        request = Request(
+            "POST", "/worker/jobs/claim", lambda said: said, body, wait_s=_WAIT_S, repeatable=False, dated=True
+        )
         said: dict[str, Any] = await self._client.send(request)
-        self._lease(said["lease_expires_at"])
+        self._lease(said)
         return list(said["jobs"])
 
-    def _lease(self, expires_at: str) -> None:
-        left = (datetime.fromisoformat(expires_at) - datetime.now().astimezone()).total_seconds()
-        before, self._beat_s = self._beat_s, min(max(left / 3, 0.1), self._longest_beat_s)
+    def _lease(self, said: Mapping[str, Any]) -> None:
+        before, self._beat_s = self._beat_s, beat_after(said["lease_expires_at"], said["date"], self._longest_beat_s)
         if self._beat_s < before / 2:
             self._sooner.set()
 
@@ -301,7 +303,7 @@ class Worker:
         reports = [(run, run.ctx.take_said()) for run in newest.values()]
         body = {"worker_id": self.worker_id, "jobs": [run.name | said for run, said in reports]}
         try:
-            said = await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body))
+            said = await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body, dated=True))
         except LeaseLost as error:
             self._lose(str(error))
             return
@@ -310,7 +312,7 @@ class Worker:
             for run, unsaid in reports:
                 run.ctx.say_again(unsaid)
             return
-        self._lease(said["lease_expires_at"])
+        self._lease(said)
         for each in said["cancel_requested"]:
             found = self._running.get((each["id"], each["fence"]))
             if found is not None and not found.stop_reason:
@@ -322,11 +324,11 @@ class Worker:
                 found.drop()
 
     def _lose(self, reason: str) -> None:
-        """Everything that ran is lost: begin anew under another id."""
+        """Everything that ran is lost. The next claim registers the worker anew, also one that is waiting now: so it
+        keeps its id, or what that claim brings would be nobody's."""
         log.warning(f"the lease was lost: {reason}", extra={"jobs": len(self._running)})
         for run in list(self._running.values()):
             run.drop()
-        self.worker_id = str(uuid4())
 
     # the end
 
@@ -349,3 +351,15 @@ class Worker:
                     await self._say_held([])  # what it does not name any more is released
                 body = {"worker_id": self.worker_id, "leave": True}
                 await self._client.send(Request("POST", "/worker/release", lambda said: said, body))
+
+
+def beat_after(expires_at: str, date: str | None, longest_s: float) -> float:
+    """Seconds until the next heartbeat: a third of what is left of the lease, by the clock of the server, which its
+    answer names in `Date`. Ours may be minutes away from it.
+
+    >>> beat_after("2001-02-03T04:05:16Z", "Sat, 03 Feb 2001 04:05:06 GMT", 20.0)
+    3.0
+    """
+    # the header has no parts of a second
+    now = datetime.now().astimezone() if date is None else parsedate_to_datetime(date) + timedelta(seconds=1)
+    return min(max((datetime.fromisoformat(expires_at) - now).total_seconds() / 3, 0.1), longest_s)
