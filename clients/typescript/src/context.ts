@@ -38,8 +38,10 @@ export class Context {
   readonly traceparent: string;
   /** The step of a machine. */
   readonly step: string | null;
-  /** The signals that the step has not read yet. */
+  /** The signals of the await that woke this step; its outcome consumes them. */
   readonly signals: ClaimedJob["signals"];
+  /** Every signal that is not consumed yet. */
+  readonly inbox: ClaimedJob["signals"];
   /** The jobs that the step before has spawned. */
   readonly children: ClaimedJob["children"];
   /** Whether the await ended without its signals. */
@@ -66,7 +68,8 @@ export class Context {
     this.traceId = job.trace_id;
     this.traceparent = job.traceparent;
     this.step = job.step;
-    this.signals = job.signals;
+    this.inbox = job.signals;
+    this.signals = job.signals.filter((each) => job.awaiting.includes(each.name));
     this.children = job.children;
     this.timedOut = job.timed_out;
     this.logger = logger;

@@ -256,6 +256,7 @@ export const ClaimedJob = z.object({
   signals: z.array(SignalReceived).default([]),
   children: z.array(Child).default([]),
   timed_out: z.boolean().default(false),
+  awaiting: z.array(z.string()).default([]),
 });
 export type ClaimedJob = z.infer<typeof ClaimedJob>;
 

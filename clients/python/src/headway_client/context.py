@@ -43,7 +43,9 @@ class Context:
         self.trace_id: str = job["trace_id"]
         self.traceparent: str = job["traceparent"]  # the W3C header that takes the trace on
         self.step: str | None = job["step"]
-        self.signals: Sequence[Signal] = [Signal(**signal) for signal in job["signals"]]
+        # every signal that is not consumed yet; and those of the await that woke this step, which its outcome consumes
+        self.inbox: Sequence[Signal] = [Signal(**signal) for signal in job["signals"]]
+        self.signals: Sequence[Signal] = [signal for signal in self.inbox if signal.name in job["awaiting"]]
         self.children: Sequence[Child] = [Child(**child) for child in job["children"]]
         self.timed_out: bool = job["timed_out"]
         self._stop = threading.Event()

@@ -55,6 +55,7 @@ class ClaimedJob(msgspec.Struct, kw_only=True):
     signals: list[SignalReceived] = []
     children: list[Child] = []
     timed_out: bool = False  # its await ended without the signals
+    awaiting: list[str] = []  # the names of the await that it comes after: its outcome consumes the signals of these
 
 
 def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:
@@ -87,6 +88,7 @@ def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:
         job.state = place.state
     job.signals = list(map(_signal, place.signals))
     job.timed_out = place.woken == "timeout"
+    job.awaiting = list(place.awaiting)
     return job, place
 
 
