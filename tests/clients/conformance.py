@@ -91,7 +91,7 @@ class Conformance:
             else:
                 assert "raises" not in call, f"{where} gave {answer}"
             if "gives" in call or "raises" in call:
-                _check(answer, expected, where)
+                _check(answer, expected, f"{where} gave {str(answer)[:500]}")
             if "save" in call:
                 saved[call["save"]] = answer
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "clients" / "typescript"
 _TSC = PACKAGE / "node_modules" / ".bin" / "tsc"
-_SOURCES = ("src", "test", "../../examples")
+_SOURCES = ("src", "test")
 
 
 def built(request: pytest.FixtureRequest) -> Path:
@@ -44,3 +44,18 @@ def _is_new_enough() -> bool:
 def environment(**more: str) -> dict[str, str]:
     """Of a program: nothing of Headway's but what is given."""
     return {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | more
+
+
+def project(folder: Path) -> None:
+    """Make this folder find the client and its packages, as npm install would."""
+    modules = folder / "node_modules"
+    (modules / "@headway").mkdir(parents=True)
+    (modules / "@headway" / "client").symlink_to(PACKAGE)
+    for name in ("zod", "@types"):
+        (modules / name).symlink_to(PACKAGE / "node_modules" / name)
+
+
+def compiled(folder: Path) -> None:
+    """Compile the project of this folder, as strictly as its tsconfig.json says."""
+    done = subprocess.run([str(_TSC), "-p", "."], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

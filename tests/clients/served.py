@@ -21,6 +21,8 @@ KINDS = {
     "play_apart": {"queue": "apart"},
     "play_killed": {"queue": "killed"},
     "play_stopped": {"queue": "stopped"},
+    "welcome": {"queue": "mail"},
+    "checkout": {"queue": "mail"},
 }
 
 

@@ -32,6 +32,7 @@ from tests.docs.docs_runner import commands
 from tests.docs.warm_process import HEADWAY, NOT_FORKED, WarmProcess
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
+_LANGUAGES |= {"ts"}  # which tests/clients runs
 _SIDE_BY_SIDE = max(2, os.cpu_count() or 1)
 _RUNNER = Path(__file__).with_name("docs_runner.py")
 

@@ -132,7 +132,7 @@ export const JobList = z.object({
 });
 export type JobList = z.infer<typeof JobList>;
 
-/** A file that an attempt stored. Its bytes are whole, and never change. */
+/** A file that an attempt stored. */
 export const Artifact = z.object({
   id: z.string(),
   tenant_id: z.string(),
@@ -142,8 +142,6 @@ export const Artifact = z.object({
   content_type: z.string(),
   size: z.number(),
   sha256: z.string(),
-  store: z.string(),
-  path: z.string(),
   created_at: z.string(),
 });
 export type Artifact = z.infer<typeof Artifact>;
