@@ -55,7 +55,9 @@ def test_what_needs_a_person_comes_most_urgent_first(app: Headway) -> None:
     ]
     (error,) = app.errors()
     assert found.problems[2].error == error.fingerprint
-    assert found.problems[2].why.endswith(f"1 × the same since {error.first_seen_at:%H:%M} UTC, ValueError")
+    assert found.problems[2].why.endswith(
+        f", 1 of one error (1 × the same since {error.first_seen_at:%H:%M} UTC): ValueError"
+    )
     assert f"headway jobs retry --status dead --error {error.fingerprint}" in found.problems[2].fix
     assert found.problems[1].why == "no worker listens to queue nobody, and 1 job waits in it"
     assert all(each.fix.startswith("headway ") for each in found.problems)

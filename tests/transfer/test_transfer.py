@@ -147,6 +147,9 @@ def test_a_transfer_can_be_aborted_until_the_switch(app: Headway, urls: tuple[st
 def test_a_transfer_refuses_what_would_lose_or_mix_work(app: Headway, urls: tuple[str, str], tmp_path: Path) -> None:
     app.enqueue_many([work.build(what="one")])
     assert plan_transfer(*urls)["jobs"] == 1
+    if urls[0].startswith("postgresql"):
+        assert plan_transfer(urls[0], f"sqlite:///{tmp_path / 'absent.db'}?prefix=hw_")["jobs"] == 1
+        assert not [*tmp_path.glob("absent.db*")]
     with pytest.raises(ConfigError, match="a transfer goes from a SQLite file to PostgreSQL, or back"):
         transfer(urls[0], urls[0])
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
 from headway.app.database_url import open_store
 from headway.clock import SystemClock
@@ -55,7 +56,7 @@ async def atransfer(
 
 def plan_transfer(source: str, target: str, *, history: bool = False) -> dict[str, int]:
     """How many rows of each table `transfer` would move now; it changes nothing, and refuses what that refuses."""
-    with _transfer(source, target, lambda _: None) as found:
+    with TemporaryDirectory() as folder, _transfer(source, _stand_in(target, folder), lambda _: None) as found:
         return found.plan(history=history)
 
 
@@ -63,6 +64,18 @@ def abort_transfer(source: str, target: str) -> None:
     """Go back to the source: it opens again, and the target is emptied. Raises `NotAllowed` once the target is open."""
     with _transfer(source, target, lambda _: None) as found:
         found.abort()
+
+
+def _stand_in(url: str, folder: str) -> str:
+    """The URL; for a file that does not exist, that of one in this folder: looking makes no file."""
+    store = open_store(url, SystemClock(), timeout_s=_SILENCE_S)
+    try:
+        if not isinstance(store, SqliteStore) or os.path.exists(store.describe()):
+            return url
+    finally:
+        store.close()
+    _, mark, options = url.partition("?")
+    return f"sqlite:///{folder}/headway.db{mark}{options}"
 
 
 @contextmanager

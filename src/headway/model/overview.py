@@ -266,7 +266,8 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterab
         if (queue, kind) in worst:
             found = worst[queue, kind]
             error = found.fingerprint
-            why += f": {found.count:,} × the same since {found.first_seen_at:%H:%M} UTC, {found.message}"
+            same = f"{found.count:,} × the same since {found.first_seen_at:%H:%M} UTC"
+            why += f", {found.dead:,} of one error ({same}): {found.message}"
             fix = f"headway errors show {error}, then headway jobs retry --status dead --error {error}"
         yield Problem(what="dying", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind, error=error)
 
