@@ -1,3 +1,3 @@
 """The version of Headway, in its one place: everything else reads it here."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

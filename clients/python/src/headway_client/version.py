@@ -1,3 +1,3 @@
 """The version of this client: that of the Headway it was released with."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
