@@ -1,0 +1,44 @@
+"""Workers killed around artifacts: every row has its bytes, and no byte is left without its row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.crash.artifact_jobs import POINTS, store
+from tests.crash.crash_site import CrashSite
+from tests.crash.processes import until
+
+
+def test_rows_and_bytes_agree_wherever_a_worker_is_killed(site: CrashSite, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    (tmp_path / "points").write_text(" ".join((*POINTS, "sweep", "swept")))
+    settings = {"artifacts": str(folder)}
+    job = site.app.enqueue(store.build())
+    while site.app.get(job.id).status != "succeeded":
+        worker = site.fleet.worker(app="artifact_jobs", **settings)
+        until(lambda worker=worker: worker.code is not None or site.app.get(job.id).status == "succeeded", "its end")
+    # what the killed attempts left is swept, by workers that are killed around it, too
+    while not (tmp_path / "died-swept").exists():
+        worker = site.fleet.worker(app="artifact_jobs", **settings)
+        until(lambda worker=worker: worker.code is not None or (tmp_path / "died-swept").exists(), "the sweep")
+    site.fleet.worker(app="artifact_jobs", **settings)
+    assert all((tmp_path / f"died-{point}").exists() for point in POINTS)
+    site.app.configure(artifacts=str(folder))
+    until(lambda: len(_files(folder)) == len(site.app.artifacts(job.id)), "the sweep of what no artifact has")
+    found = site.app.artifacts(job.id)
+    # the attempt that was killed after its row keeps its artifact
+    assert [each.size for each in found] == [2_097_152] * 2
+    assert sorted(each.path for each in found) == _files(folder)
+    for each in found:
+        site.app.download_artifact(each.id, tmp_path / each.id)  # checks its hash
+    statuses = [attempt.status for attempt in site.app.attempts(job.id)]
+    assert statuses == [*["lost"] * len(POINTS), "succeeded"]
+    site.app.delete(job.id)
+    until(lambda: not _files(folder), "the bytes go with the job")
+    assert site.app.artifacts() == []
+
+
+def _files(folder: Path) -> list[str]:
+    """Every file of the folder, parts included, but for its id."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "id")
+    return sorted(str(path.relative_to(folder)) for path in found)
