@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from pathlib import Path
 
 import click
 import httpx2 as httpx
 import pytest
 
-from headway import Headway
+from headway import Context, Headway
 from headway.api import Api, chapters
 from headway.api.access.oidc_settings import oidc_settings
 from headway.api.access.rates import Strangers
@@ -185,6 +186,28 @@ def test_a_button_does_what_it_says_and_tells_the_audit_who(dashboard: Dashboard
     entries = dashboard.app.audit(job_id)
     assert [each.action for each in entries] == ["cancel", "retry"]
     assert all(each.actor and each.actor.startswith("key:") and each.request_id for each in entries)
+
+
+def test_a_job_page_lists_its_artifacts_to_download(dashboard: Dashboard, tmp_path: Path) -> None:
+    code = Headway(dashboard.app.url, artifacts=str(tmp_path))
+
+    @code.job(queue="files")
+    def export(ctx: Context) -> None:
+        ctx.artifact("März & Co.csv", "x" * 2_048)
+
+    job = export.using(tenant="acme").enqueue()
+    code.run("files", until_idle=True)
+    (found,) = code.artifacts(job.id)
+    code.close()
+    with dashboard.visitor("viewer") as viewer:
+        page = viewer.get(f"/jobs/{job.id}").text
+        assert "Artifacts" not in viewer.get(f"/jobs/{dashboard.jobs['dead']}").text
+        (link,) = re.findall(r'<a download href="([^"]+)"[^>]*>März &amp; Co.csv</a>', page)
+        assert "2.0 KiB" in page
+        # the visitor's session opens it; this server does not have that folder
+        answer = viewer.get(link)
+        assert (answer.status_code, answer.json()["code"]) == (409, "ArtifactElsewhere")
+    assert link == f"/api/v1/artifacts/{found.id}/content"
 
 
 def test_many_jobs_are_counted_before_anything_happens(dashboard: Dashboard) -> None:

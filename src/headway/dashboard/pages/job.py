@@ -55,6 +55,7 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         "reasons": [] if why is None else why.reasons,
         "why_title": _TITLES[job["status"]],
         "attempts": list(reversed(attempts)),
+        "artifacts": [found for each in reversed(attempts) for found in each["artifacts"]],
         "has_steps": any(each["step"] for each in attempts),
         "timeline": attempts_timeline(attempts, visit.now),
         "signals": [] if signals is None else signals.items,
