@@ -247,8 +247,17 @@ def test_a_form_is_made_of_the_definition(dashboard: Dashboard) -> None:
         assert wrong.status_code == 422
         assert "number is not a number" in wrong.text
         assert 'value="seven"' in wrong.text
+        assert not re.search(r'"aria-|checkedaria', form.text)
         again = operator.get(f"/jobs/new?like={job.id}")
         assert 'value="7"' in again.text
+        late = operator.post("/jobs/new", data={"kind": "send_email", "p.to": "x", "delay": "soon"})
+        assert re.search(r'id="o-delay-wrong">[^<]*is not a duration', late.text)
+        bare = operator.post("/jobs/new", data={"kind": "charge", "p.cents": "1.5"})
+        assert re.search(r'id="p-1-says"><span class="wrong">[^<]*does not fit the schema at \$\.cents', bare.text)
+        secret = dashboard.app.tenant("acme").enqueue("approval", {"document": "d"}, delay="1h").id
+        dashboard.app.change(secret, payload={"document": "d", "password": "hunter2"})
+        form = operator.get(f"/jobs/new?like={secret}")
+        assert "hunter2" not in form.text
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)

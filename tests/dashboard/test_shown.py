@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.dashboard.drawn import chart
 from headway.dashboard.shown import numbers, times
-from headway.dashboard.shown.json_text import json_html
+from headway.dashboard.shown.json_text import json_html, kept_secrets, masked_json, without_redacted
 from headway.dashboard.shown.schema_form import inputs_of, payload_of
 from headway.printable import printable
 
@@ -55,3 +55,25 @@ def test_numbers_of_a_form_are_stored_as_they_were_typed() -> None:
     again = inputs_of(schema, '{"n": 123456789012345678901234567890, "to": "x", "rest": {"a": 2.50}}', {})
     assert again is not None
     assert [each.value for each in again] == ["123456789012345678901234567890", "x", "", '{"a": 2.50}']
+
+
+def test_what_is_or_looks_like_a_secret_is_masked_and_comes_back_when_left_alone() -> None:
+    stored = (
+        '{"to": "a", "password": "hunter2", "n": 1.50, "auth": {"token": [1, 2]}, '
+        '"api_key": {"$secret": "KEY"}, "empty_token": ""}'
+    )
+    masked = masked_json(stored)
+    assert masked == (
+        '{"to": "a", "password": "[redacted]", "n": 1.50, "auth": {"token": "[redacted]"}, '
+        '"api_key": {"$secret": "KEY"}, "empty_token": ""}'
+    )
+    assert "hunter2" not in json_html(stored)
+    assert '<span class="masked">' in json_html(stored)
+    looks = '{"note": "Authorization: Bearer abcdefghijklmnopqrstuvwxyz0123456789"}'
+    assert "abcdefghijklmnop" not in masked_json(looks)
+    assert "abcdefghijklmnop" not in json_html(looks)
+    assert json.loads(kept_secrets(masked.replace('"a"', '"b"'), stored)) == json.loads(stored) | {"to": "b"}
+    assert kept_secrets(masked, None) == masked
+    assert json.loads(without_redacted('{"a": 1, "b": "[redacted]"}')) == {"a": 1}
+    for broken in ('{"password": ', '{"password": [1', '{"password": }', "hunter2 password=hunter2abc"):
+        assert isinstance(masked_json(broken), str)

@@ -11,6 +11,7 @@ import msgspec
 from headway import secrets
 from headway.define.annotations import decodable, resolve, signature_of
 from headway.define.context import Context
+from headway.define.derived_schema import derived_schema
 from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
 from headway.model.codec import encode, fault_of, is_mismatch, revive
 
@@ -96,6 +97,11 @@ class Arguments:
         if not self._positional_only:
             return _NO_ARGS, kwargs
         return self._take_positional(kwargs), kwargs
+
+    def schema(self) -> dict[str, Any] | None:
+        """What the annotations say of the payload, as JSON Schema."""
+        given = [(name, type_, self._defaults[name]) for name, type_, *_ in self._fields]
+        return derived_schema([(name, type_, _UNSET if at is _P.empty else at) for name, type_, at in given])
 
     @property
     def names(self) -> tuple[str, ...]:

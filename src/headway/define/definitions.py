@@ -61,7 +61,7 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     """What the code says of a kind."""
     options = kind.options
     policy = {name: value for name in _POLICY if (value := getattr(options, name)) != getattr(_DEFAULTS, name)}
-    schema = options.schema
+    schema = kind.described()
     start = kind.edition.steps[START] if isinstance(kind, MachineKind) else None
     policy |= _made(kind)
     if isinstance(options.unique_key_by, str):
@@ -69,7 +69,7 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     return NewDefinition(
         kind=kind.name,
         description=_description(kind),
-        schema=None if schema is None else msgspec.json.encode(schema.source).decode(),
+        schema=None if schema is None else msgspec.json.encode(schema).decode(),
         timeout_ms=options.timeout_ms,
         max_attempts=options.max_attempts,
         queue=options.queue,

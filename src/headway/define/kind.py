@@ -180,6 +180,11 @@ class Kind(Generic[P, R]):
             return self.options.schema
         return redefined.schema
 
+    def described(self) -> dict[str, Any] | None:
+        """The JSON Schema of its payloads for those who have not its code: the given one, or else what its annotations
+        say. Here its decoder checks the latter."""
+        return self._arguments.schema() if self.options.schema is None else self.options.schema.source
+
     def redefine(self, redefined: Redefined | None) -> None:
         """From now on build its jobs with what an operator changed; None: as the code says."""
         if redefined is None:

@@ -10,6 +10,7 @@ import msgspec
 
 from headway import logs, secrets
 from headway.define.annotations import decodable, show
+from headway.define.derived_schema import schema_of_fields
 from headway.define.unknown_fields import part_of
 from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload, PayloadMismatch
 from headway.model.codec import decode, encode, fault_of, is_mismatch, is_model, revive
@@ -36,6 +37,10 @@ class Shape:
             ) from error
         self.names = tuple(self._fields)
         self.open_ended = self.type is dict
+
+    def schema(self) -> dict[str, Any] | None:
+        """What the State's annotations say of the payload, as JSON Schema."""
+        return None if self.type is dict else schema_of_fields(self._decoder.type)
 
     # for an enqueue
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
@@ -13,8 +15,13 @@ pages = Pages()
 async def list_workers(visit: Visit) -> Page:
     workers = (await visit.ask("GET", "/workers")).items
     workers = sorted(workers, key=lambda each: (each.lease_expires_at > visit.now, each.hostname, each.started_at))
+    running = (await visit.ask("GET", "/jobs", query={"status": "running", "limit": 200})).items
+    jobs: dict[str, list[Any]] = {}
+    for job in running:
+        jobs.setdefault(job["worker_id"] or "", []).append(job)
     values = {
         "workers": workers,
+        "jobs": jobs,
         "slots": sum(each.concurrency for each in workers),
         "running": sum(each.running for each in workers),
         "versions": sorted({each.version for each in workers}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -184,3 +184,37 @@ def as_text(value: Any) -> str | None:
     if value is None:
         return None
     return bytes(value).decode() if isinstance(value, msgspec.Raw) else msgspec.json.encode(value).decode()
+
+
+def kept_secrets(text: str, stored: str | None) -> str:
+    """A payload that a person filled in, with the stored values for what was masked and left alone."""
+    if stored is None or REDACTED not in text:
+        return text
+    given, before = _members(text), _members(stored)
+    if given is None or before is None:
+        return text
+    masked = _members(masked_json(stored)) or {}
+    kept = {
+        name: before[name] if name in before and value == masked.get(name) != before[name] else value
+        for name, value in given.items()
+    }
+    return _object(kept)
+
+
+def without_redacted(text: str) -> str:
+    """An object without the members that stand for secrets which are not shown."""
+    found = _members(text)
+    return text if found is None else _object({name: value for name, value in found.items() if REDACTED not in value})
+
+
+def _object(members: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{msgspec.json.encode(name).decode()}: {value}" for name, value in members.items()) + "}"
+
+
+def _members(text: str) -> dict[str, str] | None:
+    """The members of a JSON object, each as its own text."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return {name: bytes(value).decode().strip() for name, value in found.items()}

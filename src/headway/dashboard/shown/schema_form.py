@@ -83,10 +83,14 @@ def _input(name: str, schema: Any, required: bool, stored: str | None, given: Ma
 def _kind(schema: Any) -> tuple[str, tuple[str, ...]]:
     if not isinstance(schema, dict):
         return "json", ()
-    if isinstance(schema.get("enum"), list) and all(isinstance(each, str) for each in schema["enum"]):
-        return "choice", tuple(schema["enum"])
+    values = [each for each in schema.get("enum") or () if each is not None]
+    if values and all(isinstance(each, str) for each in values):
+        return "choice", tuple(values)
+    type_ = schema.get("type", "")
+    if isinstance(type_, list):  # an optional value
+        type_ = next((each for each in type_ if each != "null"), "") if len(type_) == 2 and "null" in type_ else ""
     return {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}.get(
-        schema.get("type", ""), "json"
+        type_ if isinstance(type_, str) else "", "json"
     ), ()
 
 
