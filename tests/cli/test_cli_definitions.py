@@ -32,7 +32,7 @@ def test_list_and_show(cli: Cli, declared: Headway) -> None:
     assert lines[0].split() == [
         "KIND", "STATE", "QUEUE", "ATTEMPTS", "TIMEOUT", "SCHEMA", "FROM", "CHANGED", "FOR",
     ]  # fmt: skip
-    assert lines[1].split() == ["welcome", "active", "mail", "3", "30s", "–", "code", "Says", "hello."]
+    assert lines[1].split() == ["welcome", "active", "mail", "3", "30s", "yes", "code", "Says", "hello."]
     assert set(cli.json("definitions", "list")[0]) == set(Definition.__struct_fields__)
     page = cli.ok("definitions", "show", "welcome")
     for words in ("welcome  active\n", "queue          mail", "max_attempts   3", "timeout        30s", "Says hello."):
@@ -61,7 +61,8 @@ def test_change_and_reset(cli: Cli, declared: Headway, folder: Path) -> None:
     assert cli.ok("definitions", "reset", "welcome", "timeout") == "welcome: timeout as the code has it again\n"
     assert cli.ok("definitions", "reset", "welcome") == "welcome: schema, queue as the code has it again\n"
     found = declared.get_definition("welcome")
-    assert (found.timeout_ms, found.queue, found.schema, found.changed) == (30_000, "mail", None, ())
+    assert (found.timeout_ms, found.queue, found.changed) == (30_000, "mail", ())
+    assert found.schema["properties"] == {"user_id": {"type": "integer"}}  # what the annotations say
     assert cli.ok("definitions", "reset", "welcome") == "welcome: nothing of it was changed\n"
     assert cli.ok("definitions", "reset", "welcome", "queue") == "welcome: queue was not changed\n"
     assert "nothing to change" in cli.refused("definitions", "change", "welcome", code=2)

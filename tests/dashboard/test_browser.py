@@ -162,3 +162,32 @@ def test_the_keyboard_reaches_everything(chromium: Any, dashboard: Dashboard) ->
         page.keyboard.press("g")
         page.keyboard.press("q")
         page.wait_for_url(f"{dashboard.url}/queues")
+
+
+@pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)  # the scripts do not depend on the store
+def test_a_form_shows_what_it_will_do_while_one_types(chromium: Any, dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    with tab(chromium, dashboard, timezone_id="Asia/Tokyo", locale="en-GB") as page:
+        page.goto(f"{dashboard.url}/triggers/new")
+        assert page.evaluate("document.activeElement.id") == "f-label"
+        assert not page.locator("button:has-text('Preview')").is_visible()  # for those without scripts
+        page.keyboard.type("Morning mail")
+        page.fill("#f-cron", "30 2 * * *")
+        page.fill("#f-kind", "send_email")
+        page.fill("#f-payload", '{"to": "x"}')
+        page.wait_for_selector("#preview:has-text('At 02:30 every day')")
+        page.wait_for_selector("#preview:has-text('It enqueues send_email')")
+        assert page.locator("#preview .yours >> nth=0").inner_text().endswith("11:30:00 for you")
+        page.keyboard.press("Enter")  # a newline: the focus is in a text area
+        page.press("#f-cron", "Enter")
+        page.wait_for_selector(".said:has-text('Morning mail is stored')")
+        page.click("text=Pause >> nth=0")
+        page.click("dialog[open] button.main")
+        page.wait_for_selector(".said:has-text('It is paused')")
+        page.click("button:has-text('Undo')")
+        page.wait_for_selector(".said:has-text('It fires again')")
+        page.goto(f"{dashboard.url}/jobs")
+        page.click(f'tr[data-key="{dashboard.jobs["dead"]}"] >> text=Log')
+        page.wait_for_selector("dialog[open]:has-text('550 no such user')")
+    (made,) = [each for each in acme.schedules() if each.label == "Morning mail"]
+    assert made.enabled

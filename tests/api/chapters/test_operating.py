@@ -121,7 +121,7 @@ def test_the_graph_of_a_machine_where_its_code_is(app: Headway, client: Any, key
 
     app.include(registry)
     ask = client(keys["viewer"])
-    assert {"kind": "checkout", "versions": [3]} in ask.get("/machines").json()["items"]
+    assert {"kind": "checkout", "versions": [3], "steps": {}, "more": False} in ask.get("/machines").json()["items"]
     found = ask.get("/machines/checkout/graph").json()
     assert (found["graph"]["version"], found["graph"]["steps"]) == (3, ["start", "pay"])
     assert "stateDiagram" in found["mermaid"]

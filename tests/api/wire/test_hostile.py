@@ -33,7 +33,7 @@ def test_what_a_worker_says_of_itself_harms_nobody(app: Headway, client: Any, ke
         assert (kind, said.status_code) == (kind, 422)
     odd = {"worker_id": str(uuid4()), "kinds": ["order@2"]}
     assert ask.post("/worker/jobs/claim", json=odd).status_code == 200
-    assert viewer.get("/machines").json()["items"] == [{"kind": "order", "versions": [2]}]
+    assert viewer.get("/machines").json()["items"] == [{"kind": "order", "versions": [2], "steps": {}, "more": False}]
 
     worker = str(uuid4())
     for _ in range(2):
