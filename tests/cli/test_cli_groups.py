@@ -81,3 +81,21 @@ def test_a_group_must_be_known(cli: Cli, app: Headway) -> None:
     for verb in ("show", "cancel", "retry"):
         assert "there is no group" in cli.refused("groups", verb, new_id(), code=1)
         assert "is not a group" in cli.refused("groups", verb, "x", code=2)
+
+
+def test_list_has_the_newest_first(cli: Cli, either: Headway, hand: Hand) -> None:
+    first, second = group(either, 2), either.tenant("acme").group([either.build_job("resize", {"n": 1})])
+    worker = hand()
+    worker.end(worker.claim(1)[0])
+    found = cli.json("groups", "list")
+    assert [each["id"] for each in found] == [second.id, first.id]
+    assert [(each["status"], each["done"], each["total"]) for each in found] == [("running", 0, 1), ("running", 1, 2)]
+    assert [each["id"] for each in cli.json("groups", "list", "--tenant", "acme")] == [second.id]
+    page = cli("groups", "list", "--limit", "1")
+    assert second.id in page.stdout
+    assert first.id not in page.stdout
+    assert f"headway groups list --limit 1 --after {second.id}" in page.stderr
+    assert [each.id for each in either.groups(after=second.id)] == [first.id]
+    assert [each.id for each in either.tenant("acme").groups()] == [second.id]
+    assert "1 of 2" in cli("groups").stdout
+    assert "no group after" in cli("groups", "list", "--after", first.id).stderr

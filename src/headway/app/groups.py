@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from headway.app.aio.group_handle import GroupHandle
-from headway.app.base import then
+from headway.app.base import page_size, then
 from headway.app.enqueue import EnqueueVerbs
 from headway.define.checks import group_id as as_group_id
 from headway.define.groups import grouped
@@ -45,6 +45,12 @@ class GroupVerbs(EnqueueVerbs):
     def get_group(self, group: str | UUID | Group | GroupHandle) -> Group:
         """A group, with its members' progress; raises `NotFound`."""
         return self._run(self._get_group(group))
+
+    def groups(
+        self, *, tenant: str | UUID | None = None, limit: int = 50, after: str | UUID | Group | None = None
+    ) -> list[Group]:
+        """Groups with their members' progress, the newest first; for the next page give the last one as `after`."""
+        return self._run(self._groups(tenant, limit, after))
 
     def cancel_group(
         self,
@@ -84,6 +90,13 @@ class GroupVerbs(EnqueueVerbs):
     def _get_group(self, group: Any) -> Op[Group]:
         key = as_group_id(group)
         return then(self._store.ops.group(key, tenant_id=self._visible_tenant), lambda found: found or _missing(key))
+
+    def _groups(self, tenant: str | UUID | None, limit: int, after: Any) -> Op[list[Group]]:
+        return self._store.ops.groups(
+            tenant_id=self._tenant_to_read(tenant),
+            limit=page_size(limit),
+            after=None if after is None else as_group_id(after, "after"),
+        )
 
     def _cancel_group(self, group: Any, reason: str | None, actor: str | None) -> Op[dict[str, Status] | None]:
         # as the store made it: wrapped in another op, it would read its whole answer in one transaction

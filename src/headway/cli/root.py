@@ -19,7 +19,7 @@ _SECTIONS = {
     "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
     "Kinds": {"definitions": "kinds", "commands": "kinds", "connectors": "connectors"},
     "Access": {"keys": "access", "tenants": "access"},
-    "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
+    "Capacity": {"queues": "fleet", "limits": "order", "reservations": "fleet", "workers": "fleet"},
     "Care": {
         "overview": "care",
         "stats": "care",

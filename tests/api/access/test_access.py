@@ -122,6 +122,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /trains/{key}/skip": (OPERATE, {"job_id": "nonsense"}, (404,)),
     "POST /trains/{key}/clear": (OPERATE, None, (200,)),
     "POST /groups": (PRODUCE, {"jobs": [{"kind": "report"}], "callback": {"kind": "report"}}, (201,)),
+    "GET /groups": (READ, None, (200,)),
     "GET /groups/{id}": (NAMED, None, (200,)),
     "POST /groups/{id}/cancel": (OPERATE, {}, (200,)),
     "POST /groups/{id}/retry": (OPERATE, None, (200,)),

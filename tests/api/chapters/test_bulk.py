@@ -84,3 +84,17 @@ def test_a_list_is_forgotten_after_ten_minutes(app: Headway) -> None:
     assert store.run(store.ops.read_list(token, tenant_id=acme.tenant_id, key_id="k", limit=1)).total == 0
     assert store.run(store.ops.read_list(token, tenant_id=None, key_id="k", limit=1)) is None
     assert store.run(store.ops.prune_lists()) == 0
+
+
+def test_what_somebody_selected_is_one_call(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["operator"])
+    ids = [acme.enqueue("report").id for _ in range(3)]
+    other = app.enqueue("report").id
+    about = {"action": "cancel", "filter": {"ids": [*ids[:2], other]}}
+    seen = ask.post("/jobs/actions", json=about | {"dry_run": True}).json()
+    assert (seen["count"], {each["id"] for each in seen["sample"]}) == (2, set(ids[:2]))
+    assert ask.post("/jobs/actions", json=about | {"expect": 2}).json()["done"] == 2
+    assert [acme.get(each).status for each in ids] == ["canceled", "canceled", "queued"]
+    assert app.get(other).status == "queued"
+    for bad in (["x"], ids * 400):
+        assert ask.post("/jobs/actions", json=about | {"filter": {"ids": bad}, "dry_run": True}).status_code == 422

@@ -43,6 +43,10 @@ def test_a_group_is_shown_canceled_and_retried(app: Headway, client: Any, keys: 
     assert len(ask.post(f"/groups/{group.id}/retry").json()["ids"]) == 2
     mailer = client(acme.create_api_key("mailer", "operator", queues=["mail"]).text)
     assert mailer.get(f"/groups/{group.id}").status_code == 404
+    listed = ask.get("/groups").json()["items"]
+    assert [(each["group"]["id"], each["total"]) for each in listed][-1] == (group.id, shown["total"])
+    assert mailer.get("/groups").json()["items"] == []
+    assert ask.get("/groups?cursor=x").status_code == 422
 
 
 def test_what_tenants_share_is_the_super_admins(app: Headway, client: Any, keys: dict[str, str]) -> None:

@@ -37,6 +37,7 @@ _FITTING: dict[Action, tuple[Status, ...]] = {
 class JobFilterIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which jobs, as in the query of `GET /jobs`."""
 
+    ids: Annotated[list[str], msgspec.Meta(max_length=_AT_ONCE)] = []  # those that somebody selected
     status: list[str] = []
     kind: list[str] = []
     definition_key: list[str] = []
@@ -131,9 +132,14 @@ def _check(call: Call[Any, Any], asked: ActionIn) -> None:
             raise Refused(422, "a payload is changed job by job", faults=[Fault("not valid", "/change/payload")])
 
 
+def _filters(asked: ActionIn, call: Call[Any, Any]) -> dict[str, Any]:
+    selected = None if asked.filter is None else asked.filter.ids
+    return {**job_filters(asked.filter, call), "ids": selected or None}
+
+
 async def _find(call: Call[Any, Any], asked: ActionIn) -> tuple[list[str], list[Job], bool]:
     """The ids of the jobs that match and can be acted on, the oldest first; some of them; whether there are more."""
-    filters = job_filters(asked.filter, call)
+    filters = _filters(asked, call)
     if not any(value for value in filters.values()):
         raise Refused(422, "the filter is empty: say which jobs", faults=[Fault("empty", "/filter")])
     # the database leaves out what the action cannot be done to: reading it here could take for ever
@@ -175,7 +181,7 @@ async def _go_on(call: Call[Any, Any], token: str, expect: int | None) -> Action
 
 async def _act(call: Call[Any, Any], asked: ActionIn, ids: list[str]) -> int:
     """Act on those of these that still match; gives how many."""
-    filters: dict[str, Any] = {**job_filters(asked.filter, call), "ids": ids}
+    filters = {**_filters(asked, call), "ids": ids}
     match asked.action:
         case "cancel":
             return await call.verbs.acancel_jobs(reason=asked.reason, actor=call.actor, **filters)

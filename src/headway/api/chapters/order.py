@@ -187,6 +187,31 @@ async def create_group(call: Call[GroupIn, None]) -> Answer:
     return Answer(201, _group_view(await call.verbs.aget_group(made.id)))
 
 
+class GroupList(msgspec.Struct):
+    items: list[GroupView]
+    next_cursor: str | None
+
+
+@routes.get("/groups", roles=VIEWERS, query=PageQuery, answers={200: GroupList}, problems=(422,))
+async def list_groups(call: Call[None, PageQuery]) -> Listed:
+    """List the groups with how far their members are, the newest first."""
+
+    async def fetch(count: int, after: str | None) -> list[Group]:
+        return await call.verbs.agroups(limit=min(count, 10_000), after=after)
+
+    listed = await page("groups", call.query, fetch, key=lambda each: each.id)
+    listed.items = [_group_view(each) for each in listed.items if await _sees_some(call, each)]
+    return listed
+
+
+async def _sees_some(call: Call[Any, Any], group: Group) -> bool:
+    """Whether the group has a job that the key may see."""
+    if not is_narrowed(call):
+        return True
+    kinds, queues = call.key.kinds or None, call.key.queues or None
+    return bool(await call.verbs.ajobs(group_id=group.id, kind=kinds, queue=queues, limit=1, raw=True))
+
+
 @routes.get("/groups/{id}", roles=READERS, answers={200: GroupView}, problems=(404,))
 async def get_group(call: Call[None, None]) -> GroupView:
     """Show a group's progress."""

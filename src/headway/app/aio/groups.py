@@ -44,6 +44,13 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._get_group(group))
 
+    async def agroups(
+        self, *, tenant: str | UUID | None = None, limit: int = 50, after: str | UUID | Group | None = None
+    ) -> list[Group]:
+        """Groups with their members' progress, the newest first; for the next page give the last one as `after`."""
+        await self._aensure_known(self._own_tenant, tenant)
+        return await self._arun(self._groups(tenant, limit, after))
+
     async def acancel_group(
         self,
         group: str | UUID | Group | GroupHandle,

@@ -1,14 +1,16 @@
-"""`headway groups`: a group's progress; cancel it, retry what failed in it."""
+"""`headway groups`: groups and their progress; cancel one, retry what failed in it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.program.click_classes import Group as Commands
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
-from headway.cli.program.output import at, console, emit, many, merged, note, say, status
+from headway.cli.program.options import MOST
+from headway.cli.program.output import Cell, Column, at, console, emit, many, merged, note, say, status, table
+from headway.cli.program.params import Tenant
 from headway.model.status import FINISHED, STATUSES
 
 if TYPE_CHECKING:
@@ -19,15 +21,44 @@ if TYPE_CHECKING:
 _BAR = 30
 
 
-@click.group(cls=Commands, short_help="See a group's progress, cancel it, retry it.")
-def groups() -> None:
+@click.group(cls=Commands, invoke_without_command=True, short_help="List groups, see their progress, cancel, retry.")
+@click.pass_context
+def groups(ctx: click.Context) -> None:
     """Look at groups and operate on them: jobs that were enqueued together.
 
     \b
+    headway groups list
     headway groups show ID
     headway groups retry ID
     headway jobs list --group ID
     """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@groups.command("list")
+@click.option("--tenant", type=Tenant(), help="Only groups of this tenant. Default: of all.")
+@click.option("--limit", type=click.IntRange(1, MOST), default=50, show_default=True, help="How many at most.")
+@click.option("--after", metavar="ID", help="Continue after the page that ended with this group.")
+@pass_invocation
+def list_(cli: Invocation, /, tenant: str | None, limit: int, after: str | None) -> None:
+    """List the groups with how far their jobs are, the newest first.
+
+    \b
+    headway groups list
+    headway groups list --json | jq -r '.[] | select(.status == "failed") | .id' | xargs -n 1 headway groups retry
+    """
+    app = cli.existing
+    found = app.groups(tenant=tenant, limit=limit, after=after)
+    if cli.json:
+        emit([_shown(group) for group in found])
+    elif not found:
+        note(f"no group{f' after {after}' if after else ''} in {app.store.describe()}")
+    else:
+        columns = (Column("ID"), Column("STATUS"), Column("OVER", right=True), Column("MODE"), Column("CREATED"))
+        table(columns, [_row(group) for group in found])
+        if len(found) == limit:
+            note(f"next page: {cli.typed('groups', 'list', '--limit', str(limit), '--after', found[-1].id)}")
 
 
 @groups.command()
@@ -44,17 +75,7 @@ def show(cli: Invocation, group_id: str) -> None:
     group = app.get_group(group_id)
     callback = _callback(app, group)
     if cli.json:
-        emit(
-            merged(
-                group,
-                status=group.status,
-                total=group.total,
-                done=group.done,
-                failed=group.failed,
-                progress=group.progress,
-                callback_status=callback,
-            )
-        )
+        emit(_shown(group, callback_status=callback))
         return
     _page(group, callback)
     note(f"its jobs: {cli.typed('jobs', 'list', '--group', group.id)}")
@@ -105,6 +126,22 @@ def retry(cli: Invocation, group_id: str) -> None:
         emit(ids)
     else:
         say(f"{many(len(ids))} will run again" if ids else "nothing to retry: none of its jobs ended without success")
+
+
+def _shown(group: Group, **more: Any) -> dict[str, Any]:
+    return merged(
+        group,
+        status=group.status,
+        total=group.total,
+        done=group.done,
+        failed=group.failed,
+        progress=group.progress,
+        **more,
+    )
+
+
+def _row(group: Group) -> list[Cell]:
+    return [group.id, status(group.status), f"{group.done:,} of {group.total:,}", group.mode, at(group.created_at)]
 
 
 def _callback(app: Headway, group: Group) -> Status | None:

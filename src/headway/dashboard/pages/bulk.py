@@ -8,18 +8,12 @@ from typing import Any
 from headway.api.wire.problems import Refused
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
-from headway.errors import HeadwayError
 
 pages = Pages()
 
 _TYPED_FROM = 100
 """Above so many, the person types the number."""
 _PIECES = 10  # of 1,000 in a request
-_ONE = {
-    "cancel": ("POST", "/jobs/{id}/cancel"),
-    "retry": ("POST", "/jobs/{id}/retry"),
-    "delete": ("DELETE", "/jobs/{id}"),
-}
 _SAYS = {
     "cancel": "They will not run; those that run now are asked to stop.",
     "retry": "They run again, with all of their attempts.",
@@ -31,15 +25,17 @@ _SAYS = {
 async def ask_before(visit: Visit, form: Form) -> Page | Redirect:
     """A dry run: nothing happens yet."""
     action = form.get("action", "")
-    if action not in _ONE:
+    if action not in _SAYS:
         raise Refused(400, "the form does not say what to do")
     ids = form.getlist("id")
     back = visit.back(form.get("back"))
     if form.get("of") == "selected":
         if not ids:
             return Redirect(back, "No job was selected.", "bad")
-        return Page("bulk.html", _values(action, back, count=len(ids), ids=ids))
-    asked = {"action": action, "filter": _filter(form.get("filter", "{}")), "dry_run": True}
+        which = {"ids": ids}
+    else:
+        which = _filter(form.get("filter", "{}"))
+    asked = {"action": action, "filter": which, "dry_run": True}
     found = await visit.ask("POST", "/jobs/actions", body=asked)
     if not found.count:
         return Redirect(back, "No job that matches can be changed so.", "bad")
@@ -51,41 +47,23 @@ async def ask_before(visit: Visit, form: Form) -> Page | Redirect:
 @pages.post("/bulk/do")
 async def do(visit: Visit, form: Form) -> Page | Redirect:
     action, back = form.get("action", ""), visit.back(form.get("back"))
-    if action not in _ONE:
+    if action not in _SAYS:
         raise Refused(400, "the form does not say what to do")
     count = int(form.get("count", "0") or 0)
     if count > _TYPED_FROM and form.get("typed", "").replace(",", "").strip() != str(count):
         raise Refused(422, f"type {count} to confirm: nothing was done", fix="go back, and type the number of jobs")
-    if form.get("token"):
-        return await _by_token(visit, action, back, form)
-    done, skipped = 0, 0
-    method, path = _ONE[action]
-    for job_id in form.getlist("id")[:1_000]:
-        try:
-            changed = await visit.ask(method, path, id=job_id, body={} if action == "cancel" else None)
-            if action == "cancel" and changed.status in ("succeeded", "failed", "dead"):
-                skipped += 1
-            else:
-                done += 1
-        except (HeadwayError, Refused):
-            skipped += 1  # it has ended, or gone, meanwhile
-    return Redirect(back, _done(action, done, skipped))
-
-
-async def _by_token(visit: Visit, action: str, back: str, form: Form) -> Page | Redirect:
     done, skipped = int(form.get("done", 0) or 0), int(form.get("skipped", 0) or 0)
     for _ in range(_PIECES):
-        found = await visit.ask("POST", "/jobs/actions", body={"token": form["token"]})
+        found = await visit.ask("POST", "/jobs/actions", body={"token": form.get("token", "")})
         done, skipped = done + found.done, skipped + found.skipped
         if not found.remaining:
             return Redirect(back, _done(action, done, skipped))
-    values = _values(action, back, count=0, token=form["token"])
+    values = _values(action, back, count=0, token=form.get("token", ""))
     return Page("bulk.html", values | {"done": done, "skipped": skipped, "remaining": found.remaining})
 
 
 def _values(action: str, back: str, *, count: int, **more: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = {
-        "ids": [],
         "token": None,
         "sample": [],
         "more": False,

@@ -88,6 +88,10 @@ class Order(Protocol):
         """A group with the counts of its members; a failed at_most_once job is counted as the job that retries it."""
         ...
 
+    def groups(self, *, tenant_id: str | None, limit: int, after: str | None) -> Op[list[Group]]:
+        """Groups with the counts of their members, the newest first; `after` is the id of the last one of a page."""
+        ...
+
     def set_limit(self, limit: Limit, *, actor: str | None) -> Op[None]:
         """Set the limit of a queue, kind or tenant as a whole (an empty one removes it), in force for the next claim;
         jobs set aside under the old limit try again. Audited (job_id None)."""

@@ -15,7 +15,7 @@ from headway.store.postgres.engine.verbs import id_list, read
 
 T = TypeVar("T")
 
-_GROUP = """
+_GROUPS = """
 select g.id, g.tenant_id, coalesce(t.slug, g.tenant_id::text), g.mode, g.on_failure, g.callback_id, g.created_at,
        g.stopped_at,
        (select jsonb_object_agg(c.status, c.n)
@@ -27,9 +27,13 @@ select g.id, g.tenant_id, coalesce(t.slug, g.tenant_id::text), g.mode, g.on_fail
                  group by j.status) c)
   from headway.groups g
   left join headway.tenants t on t.id = g.tenant_id
- where g.id = $1::uuid
-   and ($2::uuid is null or g.tenant_id = $2)
 """
+_GROUP = _GROUPS + " where g.id = $1::uuid and ($2::uuid is null or g.tenant_id = $2)"
+_LIST = (
+    _GROUPS
+    + " where ($1::uuid is null or g.tenant_id = $1) and ($2::uuid is null or g.id < $2)"
+    + " order by g.id desc limit $3::integer"
+)
 
 
 class GroupVerbs:
@@ -56,6 +60,9 @@ class GroupVerbs:
 
     def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
         return read(_GROUP, [group_id, tenant_id], lambda rows: _group(rows[0]) if rows else None)
+
+    def groups(self, *, tenant_id: str | None, limit: int, after: str | None) -> Op[list[Group]]:
+        return read(_LIST, [tenant_id, after, limit], lambda rows: list(map(_group, rows)))
 
 
 def new_group(group: NewGroup) -> Statement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.clock import from_micros
 from headway.model.group import Group
 from headway.model.status import Status
-from headway.store.ops import Op, Statement, Steps
+from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
@@ -71,20 +71,32 @@ class GroupVerbs(Verbs):
     def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
         def steps() -> Steps[Group | None]:
             rows = yield Statement(_SQL["group"], (group_id, tenant_id))
-            if not rows:
-                return None
-            found_id, tenant, slug, mode, on_failure, callback_id, created_at, stopped_at = rows[0]
-            counts = yield Statement(_SQL["counts"], (group_id,))
-            return Group(
-                id=found_id,
-                tenant_id=tenant,
-                tenant=slug,
-                mode=mode,
-                on_failure=on_failure,
-                callback_id=callback_id,
-                created_at=from_micros(created_at),
-                stopped_at=None if stopped_at is None else from_micros(stopped_at),
-                counts=dict(counts),
-            )
+            return (yield from _counted(rows[0])) if rows else None
 
         return SqliteOp(steps, writes=False)
+
+    def groups(self, *, tenant_id: str | None, limit: int, after: str | None) -> Op[list[Group]]:
+        def steps() -> Steps[list[Group]]:
+            found = []
+            for row in (yield Statement(_SQL["groups"], (tenant_id, after, limit))):
+                group = yield from _counted(row)
+                found.append(group)
+            return found
+
+        return SqliteOp(steps, writes=False)
+
+
+def _counted(row: Row) -> Steps[Group]:
+    group_id, tenant, slug, mode, on_failure, callback_id, created_at, stopped_at = row
+    counts = yield Statement(_SQL["counts"], (group_id,))
+    return Group(
+        id=group_id,
+        tenant_id=tenant,
+        tenant=slug,
+        mode=mode,
+        on_failure=on_failure,
+        callback_id=callback_id,
+        created_at=from_micros(created_at),
+        stopped_at=None if stopped_at is None else from_micros(stopped_at),
+        counts=dict(counts),
+    )

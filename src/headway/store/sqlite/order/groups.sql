@@ -58,6 +58,16 @@ left join tenants as t
 where g.id = ?1
   and (?2 is null or g.tenant_id = ?2);
 
+-- name: groups
+select g.id, g.tenant_id, coalesce(t.slug, g.tenant_id), g.mode, g.on_failure, g.callback_id, g.created_at, g.stopped_at
+from groups as g
+left join tenants as t
+  on t.id = g.tenant_id
+where (?1 is null or g.tenant_id = ?1)
+  and (?2 is null or g.id < ?2)
+order by g.id desc
+limit ?3;
+
 -- name: counts
 select status, count(*)
 from jobs indexed by jobs_group
