@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sqlite3
 import urllib.parse
 import urllib.request
 from itertools import islice
@@ -84,6 +85,13 @@ def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path) -> None
             "an issuer lets people in"
         )
     assert "make one: headway" in said.stderr, "nobody can ask an empty database"
+    if app.store.dialect == "sqlite":
+        app.close()
+        for version, says in ((99, "newer than this library's"), (7, "of an unreleased Headway")):
+            with sqlite3.connect(url.removeprefix("sqlite:///")) as conn:
+                conn.execute("update schema_version set version = ?", (version,))
+            conn.close()
+            assert says in refused(code=1)
 
 
 def test_it_says_that_there_is_one_wall_and_refuses_an_old_schema(cli: Any, postgres_migrated_url: str) -> None:

@@ -1,6 +1,6 @@
 """Fuzzes a real server with schemathesis: every check, every phase. Run by `make fuzz`.
 
-python -m tests.api.document.fuzz [--examples 300] [--url postgresql://…]
+python -m tests.api.document.fuzz [--examples 150] [--url postgresql://…] [--only "^/api/v1/groups"]
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run(
                 "--request-timeout",
                 "40",
                 "--workers",
-                "4",
+                "1",  # in threads, hypothesis and CPython 3.11 fail at random: KeyError, SystemError of the AST
                 "--continue-on-failure",
                 "--generation-database",
                 "none",
@@ -129,13 +129,14 @@ def _count(value: object, found: Counter[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--examples", type=int, default=300)
+    parser.add_argument("--examples", type=int, default=150)
     parser.add_argument("--url")
     parser.add_argument("--phases", default="examples,coverage,fuzzing,stateful")
+    parser.add_argument("--only", help="a regular expression: only paths that match it")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = given.url or f"sqlite:///{folder}/fuzz.db"
-        code, found, said = run(url, examples=given.examples, phases=given.phases)
+        code, found, said = run(url, examples=given.examples, phases=given.phases, only=given.only)
     print(said)
     print(f"{sum(found.values()):,} answers: {dict(sorted(found.items()))}")
     sys.exit(code)

@@ -1,0 +1,104 @@
+"""A database that is full, read-only, gone from its schema, or of another release: 503, and itself again after."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway
+from headway.api import Api, streams
+from headway.store.sqlite.engine.migrate import VERSION
+from tests.api.conftest import Stream
+
+WELCOME = {"kind": "welcome", "payload": {"user_id": 7}}
+
+
+def _says(said: Any) -> tuple[int, str]:
+    assert (said.headers["content-type"], said.headers.get("retry-after")) == ("application/problem+json", "1")
+    assert "sqlite" not in said.text.lower()
+    assert "postgres" not in said.text.lower(), "where the database is, is nobody's business"
+    return said.status_code, said.json()["code"]
+
+
+@pytest.mark.parametrize("app", ["sqlite"], indirect=True)
+def test_a_full_disk_and_a_read_only_file(app: Headway, api: Api, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["operator"])
+    large = {"jobs": [{"kind": "report", "meta": {"note": "x" * 4_000}}] * 50}
+    assert ask.post("/jobs", json=WELCOME).status_code == 201
+    conn = app.store._live.writer._conn  # type: ignore[attr-defined]
+    for pragma in ("max_page_count = 1", "query_only = on"):  # a page count below what the file has is what it has
+        conn.execute(f"pragma {pragma}")
+        said = ask.post("/jobs/batch", json=large, headers={"Idempotency-Key": pragma.split()[0]})
+        assert _says(said)[0] == 503, said.text
+        assert ask.get("/jobs").status_code == 200, "what is there can be read"
+        assert client(None).get("/healthz").status_code == 200
+        again = ask.post("/jobs/batch", json=large, headers={"Idempotency-Key": pragma.split()[0]})
+        assert (again.status_code, again.headers.get("idempotent-replayed")) == (201, None), "nothing of it was stored"
+        conn = app.store._live.writer._conn  # type: ignore[attr-defined]
+    assert app.counts() == {"queued": 101}
+
+
+def test_a_schema_of_another_release_or_none(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    """The server opens its connections while another release has migrated the database, or while it is taken down."""
+    ask = client(keys["operator"])
+    assert ask.post("/jobs", json=WELCOME).status_code == 201
+    for version, code in ((VERSION + 98, "SchemaOutdated"), (VERSION, None)):
+        _set_version(app, version)
+        app.store.close()
+        said = ask.post("/jobs", json=WELCOME)
+        ready = client(None).get("/readyz")
+        if code is None:
+            assert (said.status_code, ready.status_code) == (201, 200)
+        else:
+            assert (_says(said), ready.status_code) == ((503, code), 503)
+            assert client(None).get("/healthz").status_code == 200
+    assert app.counts() == {"queued": 2}
+
+
+def _set_version(app: Headway, version: int) -> None:
+    if app.store.dialect == "sqlite":
+        with sqlite3.connect(app.store.describe()) as conn:
+            conn.execute("update schema_version set version = ?", (version,))
+        conn.close()
+        return
+    with psycopg.connect(app.url, autocommit=True) as owner:
+        (said,) = owner.execute("select obj_description('headway.jobs'::regclass)").fetchone()  # type: ignore[misc]
+        _, _, rest = said.partition("version ")
+        text = said.replace(f"version {rest.split()[0]}", f"version {version}")
+        owner.execute(f"comment on table headway.jobs is '{text}'")
+
+
+def test_a_tenant_whose_reads_are_slow_delays_no_other_tenants_streams(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "EVERY_S", 0.01)
+    acme, other = app.tenant("acme"), app.tenant("other")
+    theirs = other.create_api_key("viewer", "viewer").text
+    slow = type(api._tenants._of(acme.get(acme.enqueue("report").id).tenant_id))
+    watched, hangs, held = slow.awatched, asyncio.Event(), asyncio.Event()
+
+    async def one_hangs(self: Any, *args: Any) -> Any:
+        if self.tenant_id == acme.tenant_id:
+            held.set()
+            await hangs.wait()
+        return await watched(self, *args)
+
+    monkeypatch.setattr(slow, "awatched", one_hangs)
+
+    async def watch() -> None:
+        mine, job_id = acme.enqueue("report").id, other.enqueue("report").id
+        path = f"/api/v1/jobs/{job_id}/stream"
+        async with Stream(api, f"/api/v1/jobs/{mine}/stream", {"Authorization": f"Bearer {keys['viewer']}"}):
+            await asyncio.wait_for(held.wait(), 30)
+            async with Stream(api, path, {"Authorization": f"Bearer {theirs}"}) as stream:
+                assert '"queued"' in await asyncio.wait_for(stream.next(), 30)
+                await other.acancel(job_id)
+                assert '"canceled"' in await asyncio.wait_for(stream.next(), 30)
+                assert not hangs.is_set()
+            hangs.set()
+
+    loop.run_until_complete(watch())
