@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench crash chaos fuzz format docs
+.PHONY: demo test test-all check bench crash chaos fuzz format docs screenshots
 
 .venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -64,6 +64,10 @@ format: .venv/ready
 	$(BIN)/python tools/typescript_wire.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# docs/images, from headway demo --web; needs Chromium
+screenshots: .venv/ready .venv/browser
+	$(BIN)/python tools/screenshots.py
 
 # some minutes: 300 examples for each endpoint of a real server, made from its own OpenAPI document
 fuzz: .venv/ready

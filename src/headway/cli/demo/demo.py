@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,16 +34,29 @@ Tell = Callable[[str], None]
 
 
 @click.command(cls=Command, short_help="See it work, in fifteen seconds.")
+@click.option("--web", is_flag=True, help="Look at a shop at work in the dashboard, until Ctrl-C.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8420, help="Of the dashboard; 0: any free one.  [default: 8420]"
+)
+@click.option("--open/--no-open", "opens", default=True, help="Open the dashboard in the browser.")
 @pass_invocation
-def demo(cli: Invocation) -> None:
+def demo(cli: Invocation, web: bool, port: int, opens: bool) -> None:
     """Watch it work for about fifteen seconds: no setup, nothing left running.
 
     Runs about 330 jobs on a new SQLite file in a temporary folder: some fail and are retried, one dies, one is
     canceled, and the worker is killed (kill -9) in the middle. Every number shown is read from the database.
 
+    With --web, a worker and the dashboard run until Ctrl-C, in the same way as with headway dev, with the work of a
+    shop: three tenants, failures, a train on hold, refunds that wait, and a week of numbers. On a new SQLite file, or
+    on the empty database that --url names.
+
     \b
     headway demo
+    headway demo --web
     """
+    if web:
+        _web(cli, port, opens)
+        return
     from headway.cli.demo.screen import Screen
 
     folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))
@@ -57,6 +72,34 @@ def demo(cli: Invocation) -> None:
         return
     screen.summarize(summary)
     _farewell(story)
+
+
+def _web(cli: Invocation, port: int, opens: bool) -> None:
+    from headway.cli.demo.shop import QUEUES as QUEUES_OF_THE_SHOP
+    from headway.cli.demo.shop import fill
+    from headway.cli.dev.dev import run
+
+    folder = None if cli.url else tempfile.mkdtemp(prefix="headway-demo-")
+    cli.url = cli.url or f"sqlite:///{folder}/shop.db"
+    cli.app_spec = "headway.cli.demo.shop:app"
+    cli.code.migrate()
+    if sum(cli.code.counts(most=1).values()):
+        raise Refused("this database has jobs already: give --url of an empty one, or none")
+    say("filling   a shop with three tenants, about ten seconds")
+    logging.getLogger("headway").setLevel(logging.CRITICAL)  # its failures are to be looked at, not read
+    fill(cli.code)
+    try:
+        run(
+            cli,
+            port=port,
+            opens=opens,
+            reload=False,
+            flags=("--log-level", "error"),
+            worker_flags=("--queues", ",".join(f"{name}={slots}" for name, slots in QUEUES_OF_THE_SHOP.items())),
+        )
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Story:

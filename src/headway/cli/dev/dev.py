@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import socket
 import sys
 import webbrowser
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +52,26 @@ def dev(cli: Invocation, /, app: str | None, port: int, opens: bool, reload: boo
     if _LINK in os.environ:
         _serve(cli)
         return
+    cli.code.migrate()
+    run(cli, port=port, opens=opens, reload=reload)
+
+
+def run(
+    cli: Invocation,
+    *,
+    port: int,
+    opens: bool,
+    reload: bool,
+    flags: Sequence[str] = (),
+    worker_flags: Sequence[str] = (),
+) -> None:
+    """The processes of the named app, until they are asked to end; `flags` are those of the program for both."""
     from headway.api.serving.server import listen
     from headway.cli.dev.processes import Processes
     from headway.cli.dev.watched_files import WatchedFiles
 
     code = cli.code
-    code.migrate()
+    assert cli.spec is not None
     with contextlib.closing(listen("127.0.0.1", port)) as listener, _dev_key(code) as key:
         token = secrets.token_urlsafe(24)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -63,9 +79,9 @@ def dev(cli: Invocation, /, app: str | None, port: int, opens: bool, reload: boo
         click.echo(f"database   {code.store.describe()}")
         click.echo(f"dashboard  {link}  (works once)")
         code.close()
-        own = [*(("--url", cli.url) if cli.url else ()), *(("--app-dir", cli.app_dir) if cli.app_dir else ())]
+        own = [*flags, *(("--url", cli.url) if cli.url else ()), *(("--app-dir", cli.app_dir) if cli.app_dir else ())]
         processes = Processes(
-            worker=[*own, "worker", cli.spec, "--grace", _GRACE],
+            worker=[*own, "worker", cli.spec, "--grace", _GRACE, *worker_flags],
             server=[*own, "dev", cli.spec],
             server_env={_LISTENER_FD: str(listener.fileno()), _LINK: "", _KEY: ""},
             first_env={_LINK: token, _KEY: key},
@@ -96,6 +112,7 @@ def _dev_key(code: Headway) -> Any:
 def _serve(cli: Invocation) -> None:
     """The server's process: with the app's code, so that machines have their graphs."""
     cli.configure_logs()
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the person who started it knows that it started
     try:
         from headway.api import Api
         from headway.api.serving.server import serve
