@@ -9,7 +9,7 @@ import pytest
 
 from headway import Headway
 from headway.errors import ChangedMeanwhile, Duplicate, InvalidJob, NotFound
-from headway.model.connector import covers
+from headway.model.event import covers
 
 HOOK = "connector.webhook.deliver"
 

@@ -16,7 +16,7 @@ from headway.define.trigger_jobs import event_job, event_signal, matches, schedu
 from headway.define.triggers import new_trigger
 from headway.errors import HeadwayError
 from headway.model.codec import decode
-from headway.model.event import Event
+from headway.model.event import Event, covers
 from headway.model.ids import new_id
 from headway.model.signal import NewSignal
 from headway.model.trigger import ResolvedTrigger, Trigger, TriggerType
@@ -153,7 +153,7 @@ class TriggerVerbs(TriggerRows):
                 job_id=None,
                 error=None,
             )
-            if sample.name != trigger.event or not matches(trigger, sample):
+            if not covers(trigger.event or "", sample.name) or not matches(trigger, sample):
                 return Rehearsal(met=False)
             try:
                 if trigger.signal is not None:

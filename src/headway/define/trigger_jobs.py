@@ -17,6 +17,7 @@ from headway.define.triggers import receiver
 from headway.errors import RenderError
 from headway.model.actor import is_caller
 from headway.model.codec import KEY_LIMIT
+from headway.model.connector import WEBHOOK
 from headway.model.cron import zone
 from headway.model.event import Event
 from headway.model.job import NewJob, Source
@@ -90,13 +91,20 @@ def _key_text(template: str, names: dict[str, Any]) -> str:
 
 
 def matches(trigger: Trigger, event: Event) -> bool:
-    """Whether the event matches the trigger's `when`: each path has its value, or one of its list."""
+    """Whether the event matches the trigger's `when`: each path has its value, or one of its list. The end of a webhook
+    delivery never triggers another delivery."""
+    if WEBHOOK in (trigger.kind, trigger.template_kind) and _is_end_of(event, WEBHOOK):
+        return False
     names = event_names(trigger, event)
     for path, wanted in trigger.when.items():
         found, value = look_up(names, path)
         if not found or not any(_same(value, each) for each in (wanted if isinstance(wanted, list) else [wanted])):
             return False
     return True
+
+
+def _is_end_of(event: Event, kind: str) -> bool:
+    return event.job_id is not None and isinstance(event.payload, dict) and event.payload.get("kind") == kind
 
 
 def _same(one: Any, other: Any) -> bool:

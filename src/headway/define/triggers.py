@@ -15,7 +15,7 @@ from headway.errors import InvalidJob, RenderError
 from headway.model.codec import check_text, encode
 from headway.model.cron import Cron, zone
 from headway.model.duration import Duration, to_ms
-from headway.model.event import ENGINE_EVENTS
+from headway.model.event import check_pattern
 from headway.model.ids import new_id
 from headway.model.render import placeholders
 from headway.model.schedule import next_time
@@ -286,10 +286,8 @@ def event_name(value: Any, name: str = "event") -> str:
 
 
 def _awaited(value: Any) -> str:
-    event = event_name(value)
-    if event.startswith("headway.") and event not in ENGINE_EVENTS:
-        raise InvalidJob(f"event={event!r} is none of the engine's own, which are {', '.join(ENGINE_EVENTS)}")
-    return event
+    """An event's name, or a pattern of names."""
+    return value if isinstance(value, str) and "*" in check_pattern(value) else check_pattern(event_name(value))
 
 
 def _dedupe_key(value: Any) -> str | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from headway.errors import InvalidJob
 from headway.model.duration import to_ms
-from headway.model.event import ENGINE_EVENTS
+from headway.model.event import check_pattern, covers
 from headway.secrets import is_reference, is_secret_name
 
 HTTP = "connector.http.request"
@@ -30,7 +30,6 @@ _OWN_HEADERS = frozenset(
         *("expect", "proxy-authorization", "proxy-connection", "webhook-id", "webhook-timestamp", "webhook-signature"),
     )
 )
-_EVENT = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,125})\Z")
 _OPTIONS = {
     HTTP: ("timeout", "max_response", "redirects", "expect"),
     WEBHOOK: ("timeout", "ordered", "signatures"),
@@ -153,32 +152,6 @@ def check_patterns(kind: str, events: object) -> list[str]:
     for event in events:
         check_pattern(event)
     return [each for each in dict.fromkeys(events) if not any(o != each and covers(o, each) for o in events)]
-
-
-def check_pattern(event: object) -> str:
-    """The name of an event, `order.*` for all that begin with `order.`, or `*` for all of the application's; raises
-    `InvalidJob`."""
-    if isinstance(event, str) and event.startswith("headway.") and event not in (*ENGINE_EVENTS, "headway.job.*"):
-        raise InvalidJob(f"{event!r} is no event of the engine: it has {', '.join(ENGINE_EVENTS)} and headway.job.*")
-    if not isinstance(event, str) or not _EVENT.match(event.removesuffix(".*") if event != "*" else event):
-        raise InvalidJob(
-            f"{event!r} is neither the name of an event nor a pattern: use 1 to 128 letters, digits and . _ - : /, "
-            "and .* at the end"
-        )
-    return event
-
-
-def covers(pattern: str, event: str) -> bool:
-    """Whether a pattern matches this event, or all that this other pattern matches. `*` leaves out the engine's own.
-
-    >>> covers("order.*", "order.paid"), covers("order.*", "order"), covers("*", "headway.job.dead")
-    (True, False, False)
-    """
-    if pattern == event:
-        return True
-    if pattern == "*":
-        return not event.startswith("headway.")
-    return pattern.endswith(".*") and event.startswith(pattern[:-1])
 
 
 def _is_secret(header: str) -> bool:

@@ -155,6 +155,7 @@ begin
       headway.emit_many,
       headway.emit,
       headway.retry_events,
+      headway.event_patterns,
       headway.begin_run,
       headway.run_trigger,
       headway.begin_backfill,

@@ -46,7 +46,8 @@ select h.events, {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
   from (select t.id, array_agg(e.id) as events
           from headway.events e
           join headway.triggers t
-            on t.tenant_id = e.tenant_id and t.event = e.name and t.enabled and t.type = 'event'
+            on t.tenant_id = e.tenant_id and t.event = any (headway.event_patterns(e.name))
+           and t.enabled and t.type = 'event'
            and t.created_at <= e.emitted_at
            and not exists (select from headway.fires f where f.event_id = e.id and f.trigger_id = t.id)
          where e.id = any ($1::uuid[])

@@ -137,10 +137,10 @@ begin
              for share of e skip locked) h
        order by h.id);
     with met as materialized (
-      select distinct t.id, t.tenant_id, t.event
+      select distinct t.id, t.tenant_id, e.name as event
         from unnest(v_events) as u (id)
         join headway.events e on e.id = u.id
-        join headway.triggers t on t.tenant_id = e.tenant_id and t.event = e.name
+        join headway.triggers t on t.tenant_id = e.tenant_id and t.event = any (headway.event_patterns(e.name))
        where t.enabled
          and t.type = 'event'
     ), free as materialized (
@@ -159,6 +159,20 @@ begin
 end
 $$;
 
+-- What a trigger may listen to that means an event of this name: the name, a pattern for each of its dots (a.b.c: a.b.*
+-- and a.*), and *, which leaves out the engine's own.
+create function headway.event_patterns(p_name text) returns text[]
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select array[p_name]
+         || array(
+              select left(p_name, d.place) || '*'
+                from generate_series(1, length(p_name)) as d (place)
+               where substr(p_name, d.place, 1) = '.')
+         || case when p_name like 'headway.%' then '{}'::text[] else array['*'] end
+$$;
+
 -- Whether an event is left to other callers for now: it is recent, and all its triggers are of kinds that the caller
 -- does not know.
 create function headway.left_to_others(p_event headway.events, p_computed text[], p_now timestamptz) returns boolean
@@ -172,7 +186,7 @@ as $$
             where t.enabled
               and t.type = 'event'
               and t.tenant_id = p_event.tenant_id
-              and t.event = p_event.name
+              and t.event = any (headway.event_patterns(p_event.name))
               and t.created_at <= p_event.emitted_at
               and (select 1 from headway.fires f where f.event_id = p_event.id and f.trigger_id = t.id limit 1) is null),
          false)

@@ -139,7 +139,7 @@ begin
    where (j.finished_at is not null) is true
      and (select 1
             from headway.triggers t
-           where t.tenant_id = j.tenant_id and t.event = n.name
+           where t.tenant_id = j.tenant_id and t.event in (n.name, 'headway.job.*')
              and t.enabled and t.type = 'event' and t.event like 'headway.job.%'
            limit 1) is not null
      and (j.trigger_id is null

@@ -21,7 +21,18 @@ and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(
 -- part: listens
 -- an enabled trigger on the event that has no fire for it
 g.tenant_id = e.tenant_id
-and g.event = e.name
+and g.event in (
+  select e.name
+  union all
+  select p.event
+  from triggers as p indexed by triggers_patterns
+  where p.tenant_id = e.tenant_id
+    and p.enabled = 1
+    and p.type = 'event'
+    and p.event like '%*'
+    and substr(e.name, 1, length(p.event) - 1) = substr(p.event, 1, length(p.event) - 1)
+    and (p.event <> '*' or e.name not like 'headway.%')
+)
 and g.enabled = 1
 and g.type = 'event'
 and g.created_at <= e.emitted_at

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.model import refusals
 from headway.model.checks import check_events
-from headway.model.event import Event, EventStatus, JobEnded, NewEvent, engine_event
+from headway.model.event import ALL_ENDS, Event, EventStatus, JobEnded, NewEvent, engine_event
 from headway.model.ids import new_id
 from headway.model.trace import trace_id
 from headway.store.ops import Batch, Op, Row, Statement, Steps
@@ -104,7 +104,9 @@ def announce(ids: Sequence[str], now: int) -> Steps[None]:
         return
     listened_to = {(tenant_id, event) for tenant_id, event in listeners}
     rows = yield Statement(_SQL["ended"], (json_list(ids),))
-    events = [event for row in rows if (event := _event(row, now))[1:3] in listened_to]
+    events = [
+        event for row in rows if (event := _event(row, now))[1:3] in listened_to or (event[1], ALL_ENDS) in listened_to
+    ]
     if events:
         yield Batch(_SQL["announce"], events)
 

@@ -717,7 +717,7 @@ create table headway.triggers (
   constraint triggers_names check (
     name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
     and kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
-    and event ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+    and event ~ '^([A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}|([A-Za-z0-9_][A-Za-z0-9_.:/-]{0,124}\.)?\*)$'
     and signal ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
   ),
   constraint triggers_json check (

@@ -765,6 +765,13 @@ on triggers (tenant_id, event)
 where enabled = 1
   and type = 'event';
 
+-- usually empty: the patterns of names, such as order.*, that an event may fit
+create index triggers_patterns
+on triggers (tenant_id, event)
+where enabled = 1
+  and type = 'event'
+  and event like '%*';
+
 -- the end of a job asks whether a trigger listens to it
 create index triggers_engine
 on triggers (tenant_id, event)
