@@ -76,6 +76,10 @@ class ConnectorFailed(HeadwayError):
         self.delay_s = delay_s
 
 
+class InvalidSignature(HeadwayError):
+    """A webhook's signature does not hold, or it is too old: it may be somebody else's."""
+
+
 class UnknownKind(HeadwayError):
     """The kind is not defined here."""
 

@@ -14,6 +14,7 @@ FILE = """
 allow_networks = ["127.0.0.1/32"]
 [connectors.http.request]
 max_attempts = 3
+[connectors.webhook.deliver]
 [secrets.SHOP_TOKEN]
 kinds = ["connector.*"]
 tenants = ["*"]

@@ -23,6 +23,7 @@ from headway.app.groups import GroupHandle
 from headway.app.job_filters import JobFilters
 from headway.app.settings import SettingOptions
 from headway.app.triggers import Rehearsal
+from headway.app.webhooks import WebhookKeys
 from headway.commands import command, param
 from headway.commands.argument import BUILT_IN
 from headway.define import Kind
@@ -146,7 +147,7 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
     [
         *(Enqueued, Outcome, Attempt, Signal, Sent, StepExecution, Child, Train, Hold, Moved, Group, Limit, Queue),
         Artifact,
-        *(GroupHandle, Definition, Template, Connector, Trigger, Fire, model_event.Event, Rehearsal),
+        *(GroupHandle, Definition, Template, Connector, WebhookKeys, Trigger, Fire, model_event.Event, Rehearsal),
     ],
 )
 def test_every_part_of_a_value_is_documented(value: Any) -> None:

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from headway.app.base import VerbBase, then
 from headway.define.checks import name as checked_name
+from headway.define.delivery_triggers import delivery_trigger, trigger_name
 from headway.define.option_types import ConnectorChanges, ConnectorOptions
 from headway.errors import InvalidJob, NotFound
-from headway.model.codec import check_text, encode
+from headway.model.codec import check_text, decode, encode
 from headway.model.connector import (
     HTTP,
     KINDS,
@@ -25,6 +26,7 @@ from headway.model.connector import (
 )
 from headway.model.http_url import read_url
 from headway.model.ids import given_id, new_id
+from headway.model.trigger import TriggerChange
 from headway.store.ops import Op, Steps
 
 _LIMIT = 65_536
@@ -100,7 +102,13 @@ class ConnectorVerbs(VerbBase):
             created_by=actor and str(actor),
             **_fields(kind or HTTP, given),
         )
-        return self._store.ops.create_connector(row, actor=actor)
+
+        def steps() -> Steps[Connector]:
+            made = yield from self._store.ops.create_connector(row, actor=actor).steps()
+            yield from self._keep_triggers(None, made, actor)
+            return made
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
 
     def _connector(self, name: str | UUID, tenant: str | UUID | None) -> Op[Connector]:
         if isinstance(name, UUID):
@@ -146,7 +154,9 @@ class ConnectorVerbs(VerbBase):
                 fields["disabled_reason"] = None
             change = ConnectorChange(**fields)
             op = self._store.ops.change_connector(found.id, change, tenant_id=found.tenant_id, actor=actor)
-            return (yield from op.steps()) or _missing(found.name, found.tenant)
+            changed = (yield from op.steps()) or _missing(found.name, found.tenant)
+            yield from self._keep_triggers(found, changed, actor)
+            return changed
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
@@ -157,10 +167,36 @@ class ConnectorVerbs(VerbBase):
             found = yield from self._connector(name, tenant).steps()
             by_id = partial(self._connector, UUID(found.id), None)
             yield from self._lock_if_matching("connector", found.id, if_match, by_id)
+            yield from self._keep_triggers(found, None, actor)
             op = self._store.ops.delete_connector(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 
         return Op(steps, writes=True, atomic=True)
+
+    def _keep_triggers(self, before: Connector | None, after: Connector | None, actor: str | None) -> Steps[None]:
+        """Make, change and delete the triggers of a webhook endpoint, one for each of its events, in the transaction
+        that changes it. One that somebody deleted stays away until its event is added anew."""
+        old, new = ([] if each is None else each.events for each in (before, after))
+        ops = self._store.ops
+        for event in [*old, *(each for each in new if each not in old)]:
+            found = None
+            if before is not None and event in old:
+                name = trigger_name(before, event)
+                page = ops.triggers(
+                    tenant_id=before.tenant_id, type="event", name=name, event=event, limit=1, after=None
+                )
+                found = next(iter((yield from page.steps())), None)
+            if after is None or event not in new:
+                if found is not None:
+                    yield from ops.delete_trigger(found.id, tenant_id=found.tenant_id, actor=actor).steps()
+                continue
+            row = delivery_trigger(after, event, limit=self.payload_limit)
+            if found is not None:
+                change = TriggerChange(name=row.name, options=row.options, label=row.label)
+                if (found.name, found.options, found.label) != (row.name, decode(row.options), row.label):
+                    yield from ops.change_trigger(found.id, change, tenant_id=found.tenant_id, actor=actor).steps()
+            elif event not in old:
+                yield from ops.create_trigger(row, actor=actor).steps()
 
 
 def _fields(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:

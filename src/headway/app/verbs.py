@@ -5,7 +5,6 @@ from __future__ import annotations
 from headway.app.aio.api_keys import AsyncApiKeyVerbs
 from headway.app.aio.artifacts import AsyncArtifactVerbs
 from headway.app.aio.backfill import AsyncBackfillVerbs
-from headway.app.aio.connectors import AsyncConnectorVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
 from headway.app.aio.delete import AsyncDeleteVerbs
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
@@ -23,6 +22,7 @@ from headway.app.aio.stats import AsyncStatVerbs
 from headway.app.aio.templates import AsyncTemplateVerbs
 from headway.app.aio.trains import AsyncTrainVerbs
 from headway.app.aio.triggers import AsyncTriggerVerbs
+from headway.app.aio.webhooks import AsyncWebhookVerbs
 from headway.app.reservations import ReservationVerbs
 
 
@@ -38,7 +38,7 @@ class Verbs(
     AsyncQueueVerbs,
     AsyncDefinitionVerbs,
     AsyncTemplateVerbs,
-    AsyncConnectorVerbs,
+    AsyncWebhookVerbs,
     AsyncScheduleVerbs,
     AsyncBackfillVerbs,
     AsyncTriggerVerbs,

@@ -17,7 +17,7 @@ _SECTIONS = {
     "Run": {"demo": "demo", "dev": "dev", "worker": "fleet", "serve": "fleet", "enqueue": "jobs"},
     "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order", "artifacts": "jobs"},
     "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
-    "Kinds": {"definitions": "kinds", "commands": "kinds", "connectors": "connectors"},
+    "Kinds": {"definitions": "kinds", "commands": "kinds", "connectors": "connectors", "webhooks": "connectors"},
     "Access": {"keys": "access", "tenants": "access"},
     "Capacity": {"queues": "fleet", "limits": "order", "reservations": "fleet", "workers": "fleet"},
     "Care": {

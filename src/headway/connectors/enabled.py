@@ -17,6 +17,7 @@ from headway.errors import ConfigError
 CONNECTORS = {
     "http.request": "headway.connectors.http_request",
     "report.generate": "headway.connectors.report_generate",
+    "webhook.deliver": "headway.connectors.webhook_deliver",
 }
 """Each connector and its module, which has a class `Connector`; imported only where it is enabled."""
 _SHARED = ("allow_networks",)
