@@ -69,6 +69,8 @@ def test_another_type_place_kind_or_end_is_another_error():
 def test_what_is_shown_is_the_type_the_applications_own_frame_and_the_first_line():
     found = identify("mail", "failed", python())
     assert (found.type, found.place, found.message) == ("KeyError", "shop/mail.py in connect", "KeyError: no user 17")
+    bare = python().partition("\n\n")[2]  # as workers over HTTP send it
+    assert identify("mail", "failed", bare) == identify("mail", "failed", python())
     found = identify("mail", "failed", NODE.format(n=1, function="send"))
     assert (found.type, found.place) == ("TypeError", "shop/mail.js in send")
     found = identify("mail", "failed", "ConnectionError: refused\nmore")
@@ -115,9 +117,10 @@ def test_what_a_worker_writes_is_grouped_by_the_function_that_raised():
         " at " * 20_000,
         'File "' * 5_000,
         '  File "x", line 1, in y\n' * 3_000,
+        "Traceback (most recent call last):\n" + " \n" * 6_000,
         "1-" * 20_000,
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_hostile_texts_are_grouped_too(text):
     kept = excerpt(text)

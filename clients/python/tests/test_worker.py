@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -244,3 +245,33 @@ def test_what_cannot_be_a_worker_is_refused() -> None:
 
         @worker.handler("x")
         def twice(one: Person, two: Parcel) -> None: ...
+
+
+def test_what_a_handler_enqueues_belongs_to_its_trace(
+    app: Headway, client: Client, working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as in a program without OpenTelemetry
+    monkeypatch.delitem(sys.modules, "opentelemetry.propagate", raising=False)
+    worker = working.new()
+
+    @worker.handler("welcome")
+    def welcome(user_id: int) -> str:
+        return client.enqueue("order", {"x": user_id}).id
+
+    @worker.handler("order")
+    async def order() -> None: ...
+
+    working(worker)
+    first = client.enqueue("welcome", {"user_id": 7})
+    second = client.result(first.id, wait=30).unwrap()
+    assert app.get(second).trace == app.get(first.id).trace == first.id.replace("-", "")
+    from opentelemetry import context, propagate, trace  # and with it
+
+    monkeypatch.setitem(sys.modules, "opentelemetry.propagate", propagate)
+    span = trace.NonRecordingSpan(trace.SpanContext(7, 9, is_remote=False, trace_flags=trace.TraceFlags(1)))
+    token = context.attach(trace.set_span_in_context(span))
+    try:
+        third = client.enqueue("order", {"x": 1})
+    finally:
+        context.detach(token)
+    assert app.get(third.id).trace == f"{7:032x}"

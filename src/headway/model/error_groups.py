@@ -39,6 +39,7 @@ _AT_FRAME = re.compile(r"^[ \t]+at ([^\s(]+) ?\(([^():\n]+)(?::\d+){0,2}\)$", re
 _LIBRARY = re.compile(
     r"site-packages/|dist-packages/|/lib/python3|/lib64/python3|<frozen |node_modules/|^node:|^java\."
 )
+_NOT_INDENTED = re.compile(r"^[^\s|+].*$", re.MULTILINE)
 _TYPE = re.compile(r"([^\W\d][\w.<>]{0,199})(?::|$)")
 _TYPE_ALONE = re.compile(r"([^\W\d][\w.]{0,199}(?:Error|Exception|Timeout|Failed|Interrupt|Exit))(?::|$)")
 _QUOTED = re.compile(r"'[^'\n]{0,400}'|\"[^\"\n]{0,400}\"|`[^`\n]{0,400}`|“[^”\n]{0,400}”")
@@ -51,7 +52,7 @@ class Identity(msgspec.Struct, frozen=True):
     fingerprint: str
     type: str | None  # of the exception
     place: str | None  # "shop/mail.py in send"
-    message: str  # the first line
+    message: str  # the line that tells what it was
 
 
 class ErrorDelta(msgspec.Struct, frozen=True, array_like=True):
@@ -135,7 +136,7 @@ def identify(kind: str, status: ErrorStatus, text: str | None) -> Identity:
     True
     """
     text = text or _UNKNOWN
-    first_line = text.lstrip().partition("\n")[0].strip() or _UNKNOWN
+    first_line = _first_line(text) or _UNKNOWN
     message = first_line if len(first_line) <= MESSAGE_CHARS else first_line[: MESSAGE_CHARS - 1] + "…"
     if status != "failed":
         # lost with whichever worker, timed out after however long
@@ -249,6 +250,16 @@ def _group(delta: ErrorDelta, identity: Identity) -> ErrorGroup:
         fence=delta.fence,
         sample=delta.error or "",
     )
+
+
+def _first_line(text: str) -> str:
+    """The line that tells what it was: the first, or if that begins a traceback, the one behind its last frame."""
+    first = text.lstrip().partition("\n")[0].strip()
+    if not first.endswith(_TRACEBACK):
+        return first
+    behind = max((found.end() for found in _PYTHON_FRAME.finditer(text)), default=0)
+    found = _NOT_INDENTED.search(text, behind)
+    return found[0].strip() if found else first
 
 
 def _frames(text: str) -> list[str]:

@@ -13,6 +13,7 @@ import httpx2
 
 from headway_client.errors import Unavailable, error_of
 from headway_client.settings import Settings
+from headway_client.traces import trace_headers
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Request(Generic[T]):
     headers: dict[str, str] = field(default_factory=dict)
 
     def keyed(self) -> Request[T]:
-        """The same with an Idempotency-Key, if it creates something."""
+        """The same with an Idempotency-Key and the trace that it belongs to, if it creates something."""
         if not self.creates:
             return self
         return Request(
@@ -46,7 +47,7 @@ class Request(Generic[T]):
             self.body,
             self.query,
             wait_s=self.wait_s,
-            headers={"Idempotency-Key": str(uuid4())},
+            headers={"Idempotency-Key": str(uuid4()), **trace_headers()},
         )
 
 

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from headway_client import logs
+from headway_client import logs, traces
 from headway_client.aio import AsyncClient
 from headway_client.client import Client
 from headway_client.context import Context
@@ -197,6 +197,7 @@ class Worker:
 
     async def _execute(self, run: Running) -> None:
         ctx = run.ctx
+        traces.running.set(ctx.traceparent)
         logs.job.set({"job_id": ctx.job_id, "kind": ctx.kind, "fence": ctx.fence, "trace_id": ctx.trace_id})
         found = self._handlers.get((ctx.kind, ctx.step)) or self._handlers.get(
             (ctx.kind, START if ctx.step is None else None)
