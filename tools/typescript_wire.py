@@ -33,6 +33,7 @@ OPERATIONS = (
     "heartbeat",
     "settle_jobs",
     "release_jobs",
+    "upload_artifact",
 )
 """What the client asks for; a route that is renamed fails here."""
 

@@ -21,6 +21,7 @@ KINDS = {
     "play_apart": {"queue": "apart"},
     "play_killed": {"queue": "killed"},
     "play_stopped": {"queue": "stopped"},
+    "play_filed": {"queue": "filed"},
     "welcome": {"queue": "mail"},
     "checkout": {"queue": "mail"},
 }
@@ -80,6 +81,7 @@ class Served:
     def _start(self) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         env |= {"HEADWAY_URL": self._url} | {f"HEADWAY_{name.upper()}": value for name, value in SETTINGS.items()}
+        env["HEADWAY_ARTIFACTS"] = str(self._folder / "artifacts")
         arguments = ["serve", "--port", str(self._port)]
         self._program = ForkedProgram("headway", arguments, env, self._folder / "server.log")
         self.pid_file.write_text(str(self._program.pid))

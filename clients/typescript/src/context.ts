@@ -1,7 +1,11 @@
 /** Context: what a handler may know of its job, and say of it while it runs. */
 
 import type { Logger } from "./logs.js";
-import type { ClaimedJob } from "./wire.js";
+import type { Bytes } from "./requests.js";
+import type { Artifact, ClaimedJob } from "./wire.js";
+
+/** Stores a file with a running attempt. */
+export type Upload = (ctx: Context, name: string, bytes: Bytes, contentType: string | undefined) => Promise<Artifact>;
 
 /** What the next heartbeat says of a job. */
 export interface Said {
@@ -54,10 +58,13 @@ export class Context {
   /** Aborts when the worker begins to stop: the grace period runs. */
   readonly stopping: AbortSignal;
 
+  readonly #upload: Upload;
   readonly #abort = new AbortController();
   #said: Said = {};
 
-  constructor(job: ClaimedJob, logger: Logger, stopping: AbortSignal) {
+  /** Made by the worker. @internal */
+  constructor(job: ClaimedJob, logger: Logger, stopping: AbortSignal, upload: Upload) {
+    this.#upload = upload;
     this.job = job;
     this.jobId = job.id;
     this.fence = job.fence;
@@ -86,6 +93,11 @@ export class Context {
   /** Add a line to the job's log, with the next heartbeat. */
   log(line: string): void {
     this.#said.log = `${this.#said.log ?? ""}${line.toWellFormed()}\n`.slice(-LONGEST_LOG);
+  }
+
+  /** Store a file with this attempt: a text, bytes, or a stream of them. A lost job stores nothing. */
+  artifact(name: string, bytes: Bytes, { contentType }: { contentType?: string } = {}): Promise<Artifact> {
+    return this.#upload(this, name, bytes, contentType);
   }
 
   /** @internal */

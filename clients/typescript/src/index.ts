@@ -3,10 +3,10 @@
 export * from "./client.js";
 export * from "./errors.js";
 export * from "./values.js";
-export type { CallOptions } from "./requests.js";
+export type { Bytes, CallOptions } from "./requests.js";
 export type { ClientOptions, Duration, LogLevel, Settings } from "./settings.js";
 export type { StreamEvent } from "./stream.js";
-export type { Attempt, Fault, Job, JobChange, JobIn, JobList, JobMade, Problem } from "./wire.js";
+export type { Artifact, Attempt, Fault, Job, JobChange, JobIn, JobList, JobMade, Problem } from "./wire.js";
 export { VERSION } from "./version.js";
 export { Context, Stopped } from "./context.js";
 export { handler, machine, step, type Handler, type Step } from "./handlers.js";

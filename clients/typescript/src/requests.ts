@@ -12,6 +12,9 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** What can be uploaded. */
+export type Bytes = string | Uint8Array | AsyncIterable<Uint8Array>;
+
 type Query = Readonly<Record<string, unknown>>;
 
 /** One request; `answer` says what its answer looks like. */
@@ -20,6 +23,8 @@ export interface Request<T> {
   path: string;
   answer: z.ZodType<T>;
   body?: unknown;
+  /** Bytes instead of a body; a stream is sent once. */
+  upload?: Bytes;
   query?: Query;
   /** It carries an Idempotency-Key: the server does it once, however often it is sent. */
   creates?: boolean;
@@ -49,16 +54,24 @@ export class Transport {
 
   /** The same, for who needs the headers of the answer. */
   async exchange(request: Request<unknown>, { signal }: CallOptions = {}): Promise<Answer> {
-    const headers = this.headers({ "Content-Type": request.body === undefined ? undefined : "application/json" });
+    const type = request.body !== undefined ? "application/json" : request.upload && "application/octet-stream";
+    const headers = this.headers({ "Content-Type": type });
     if (request.creates) headers.set("Idempotency-Key", randomUUID());
-    const body = request.body === undefined ? null : encode(request.body);
+    const body = request.body === undefined ? (request.upload ?? null) : encode(request.body);
     const seconds = this.settings.timeout + (request.wait ?? 0);
     for (let tries = 1; ; tries++) {
       let answer: Answer | undefined;
       let failure: unknown;
       try {
         answer = await withDeadline(seconds, signal, async (end) => {
-          const init = { method: request.method, headers, body, signal: end, redirect: "manual" } as const;
+          const init = {
+            method: request.method,
+            headers,
+            body,
+            signal: end,
+            redirect: "manual",
+            duplex: "half",
+          } as const;
           const response = await fetch(this.address(request), init);
           return { status: response.status, headers: response.headers, text: await response.text() };
         });

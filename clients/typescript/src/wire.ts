@@ -513,3 +513,11 @@ export interface ListJobsQuery {
 export interface GetResultQuery {
   wait?: number | undefined;
 }
+
+export interface UploadArtifactQuery {
+  worker_id?: string | undefined;
+  fence?: number | undefined;
+  attempt_no?: number | undefined;
+  name?: string | undefined;
+  content_type?: string | undefined;
+}

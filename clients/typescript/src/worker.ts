@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import type { Client } from "./client.js";
-import { Context, type Said, Stopped } from "./context.js";
+import { Context, type Said, Stopped, type Upload } from "./context.js";
 import { Ends, type Owner } from "./ends.js";
 import { ApiError, ConfigError, HeadwayError, LeaseLost } from "./errors.js";
 import type { Handler } from "./handlers.js";
@@ -15,7 +15,7 @@ import { keyOf, Running } from "./running.js";
 import { type Duration, seconds } from "./settings.js";
 import { Slots } from "./slots.js";
 import { VERSION } from "./version.js";
-import { Beats, Claimed, type ClaimedJob, Released } from "./wire.js";
+import { Artifact, Beats, Claimed, type ClaimedJob, Released } from "./wire.js";
 
 export interface WorkerOptions {
   /** How many jobs of each queue may run at a time: `{ mail: 5 }`. */
@@ -35,6 +35,7 @@ const FIRST_BEAT_S = 5; // until the lease is known
 const LONGEST_BEAT_S = 20;
 const TOO_OFTEN_S = 0.2;
 const SIGN_OFF_S = 10;
+const UPLOAD_S = 3600; // a large file may take long; the job's own timeout ends it
 
 /**
  * Runs jobs of some queues. `run` works until `stop`, SIGTERM or SIGINT: then it claims no more, lets its jobs run for
@@ -193,7 +194,7 @@ export class Worker {
       tenant_id: job.tenant_id,
       attempt_no: job.fence,
     };
-    const run = new Running(new Context(job, this.#logger.with(fields), this.#stopping.signal));
+    const run = new Running(new Context(job, this.#logger.with(fields), this.#stopping.signal, this.#upload));
     this.#running.set(run.key, run);
     void run.run(this.#handlers.get(job.kind)).then((end) => {
       if (!run.dropped) this.#ends.add(run, end);
@@ -220,6 +221,21 @@ export class Worker {
     this.#logger.warning(`the lease was lost: ${reason}`, { jobs: this.#running.size });
     for (const run of [...this.#running.values()]) this.#drop(run, new Stopped("lost", "the lease was lost"));
   }
+
+  #upload: Upload = (ctx, name, upload, contentType) => {
+    const query = { worker_id: this.workerId, fence: ctx.fence, name, content_type: contentType };
+    const path = `/worker/jobs/${ctx.jobId}/artifacts`;
+    const request = {
+      method: "POST",
+      path,
+      answer: Artifact,
+      query,
+      upload,
+      wait: UPLOAD_S,
+      repeatable: false,
+    } as const;
+    return this.#client.transport.send(request, { signal: ctx.signal });
+  };
 
   // heartbeats
 

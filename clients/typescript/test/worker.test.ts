@@ -97,6 +97,31 @@ describe("worker", { concurrency: true }, () => {
     await client.cancel(left.id);
   });
 
+  it("a handler stores files with its attempt", async () => {
+    async function* parts() {
+      for (const part of ["a,b\n", "1,2\n"]) yield new TextEncoder().encode(part);
+    }
+    const filed = handler(z.unknown(), async (_, ctx) => [
+      await ctx.artifact("note.txt", "grüße", { contentType: "text/plain" }),
+      await ctx.artifact("report.csv", parts(), { contentType: "text/csv" }),
+    ]);
+    const { end } = working({ queues: { filed: 1 }, handlers: { play_filed: filed }, log: () => undefined });
+    const { id } = await client.enqueue("play_filed");
+    const Kept = z.array(
+      z.object({ job_id: z.string(), name: z.string(), size: z.number(), content_type: z.string() }),
+    );
+    assert.deepEqual((await client.result(id, { wait: 60 })).unwrap(Kept), [
+      { job_id: id, name: "note.txt", size: 7, content_type: "text/plain" },
+      { job_id: id, name: "report.csv", size: 8, content_type: "text/csv" },
+    ]);
+    const [attempt] = await client.attempts(id);
+    assert.deepEqual(
+      attempt?.artifacts.map((each) => each.name),
+      ["note.txt", "report.csv"],
+    );
+    await end();
+  });
+
   it("an answer that got lost does not run a job twice, and a refused report does not cost the lease", async (t) => {
     const proxy = await new Proxy().start();
     t.after(() => proxy.close());
