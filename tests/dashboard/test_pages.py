@@ -20,6 +20,7 @@ from headway.cli.root import main as root
 from headway.dashboard import Site
 from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.asset_files import Assets
+from headway.dashboard.list_table import LISTS
 from headway.model.key_text import new_key
 from tests.dashboard.conftest import HOSTILE, Dashboard
 
@@ -277,6 +278,31 @@ def test_every_button_is_a_route_and_a_command(action: Action) -> None:
         found = command
     assert not isinstance(found, click.Group)
     assert hasattr(Headway, action.python.split(".")[1].split("(")[0])
+
+
+def test_every_list_shows_itself_as_a_command_and_a_call(dashboard: Dashboard) -> None:
+    with dashboard.visitor("superadmin") as root_user:
+        for page, (cli, path, python) in LISTS.items():
+            assert ("GET", path) in {(route.method, route.path) for route in chapters.ROUTES}, page
+            assert hasattr(Headway, python.split(".")[1].split("(")[0]), python
+            found: click.Command = root
+            for word in cli.split():
+                assert isinstance(found, click.Group), cli
+                command = found.get_command(click.Context(found), word)
+                assert command is not None, f"headway {cli}"
+                found = command
+            assert f"headway {cli}</pre>" in root_user.get(page).text
+
+
+def test_a_job_links_to_what_is_in_its_way_and_shows_its_states(dashboard: Dashboard) -> None:
+    with dashboard.visitor("viewer") as viewer:
+        car = viewer.get(f"/jobs/{dashboard.jobs['car']}").text
+        why = car.partition('class="why"')[2].partition("</ul>")[0]
+        assert '<a href="/trains/orders%2F7">' in why or f'<a href="/jobs/{dashboard.jobs["locomotive"]}">' in why, why
+        machine = viewer.get(f"/jobs/{dashboard.jobs['waiting']}").text
+        steps = machine.partition('id="steps"')[2].partition("</section>")[0]
+        assert "<td>start</td>" in steps
+        assert "&lt;script&gt;" in steps
 
 
 def test_files_are_few_named_by_content_and_kept(dashboard: Dashboard) -> None:

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from headway.dashboard.asset_files import Assets
-from headway.dashboard.shown import icons, json_text, numbers, schedules, times
+from headway.dashboard.shown import icons, json_text, links, numbers, schedules, times
 from headway.dashboard.table import Page
 from headway.dashboard.visit import Visit
 from headway.printable import printable
@@ -43,6 +43,7 @@ class Renderer:
         }
         self._jinja.globals |= {
             "exact_moment": times.exact_moment,
+            "linked": links.linked,
             "icon": icons.icon,
             "asset": assets.served_name,
             "words": schedules.schedule_words,

@@ -18,6 +18,7 @@ from headway.api.wire.bodies import read_body
 from headway.api.wire.problems import Refused, problem_of
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.asset_files import Assets
+from headway.dashboard.list_table import copied_list
 from headway.dashboard.live import Live
 from headway.dashboard.navigation import sections
 from headway.dashboard.pages import PAGES
@@ -109,7 +110,9 @@ class Site:
             return response
         said = _said(request)
         html = self._renderer.page(
-            made, visit, {"nav": sections(visit), "said": said, "fragment": _is_fragment(request)}
+            made,
+            visit,
+            {"nav": sections(visit), "said": said, "fragment": _is_fragment(request), "listed": copied_list(visit)},
         )
         response = Response(html, made.status, media_type="text/html")
         if said is not None:

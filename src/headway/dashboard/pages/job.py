@@ -21,6 +21,8 @@ from headway.model.status import FINISHED
 
 pages = Pages()
 
+_MOST_STEPS = 50  # whose states are shown
+
 _TITLES = {
     "queued": "Why it is not running yet",
     "scheduled": "Why it is not running yet",
@@ -45,8 +47,9 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         _maybe(visit, "/jobs/{id}/children", id) if job["step"] else _nothing(),
         _maybe(visit, "/jobs/{id}/signals", id) if job["step"] else _nothing(),
         visit.ask("GET", "/errors", query={"job": id}) if job["error"] and visit.may("GET", "/errors") else _nothing(),
+        _maybe(visit, "/jobs/{id}/history", id) if job["step"] else _nothing(),
     )
-    why, chain, audit, children, signals, alike = extra
+    why, chain, audit, children, signals, alike, history = extra
     values = {
         "job": job,
         "payload": as_text(job["payload"]),
@@ -58,6 +61,8 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         "artifacts": [found for each in reversed(attempts) for found in each["artifacts"]],
         "has_steps": any(each["step"] for each in attempts),
         "timeline": attempts_timeline(attempts, visit.now),
+        "history": [] if history is None else list(reversed(history.items))[:_MOST_STEPS],
+        "as_text": as_text,
         "signals": [] if signals is None else signals.items,
         "alike": next(iter(alike.items), None) if alike is not None else None,  # the group that its error is in
         "graph": await _graph(visit, job, attempts),

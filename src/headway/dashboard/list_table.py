@@ -1,0 +1,38 @@
+"""Every list that a page shows, and how to get the same from a shell, over HTTP and from Python."""
+
+from __future__ import annotations
+
+import shlex
+
+from headway.api.routes import PREFIX
+from headway.dashboard.visit import Visit
+
+LISTS: dict[str, tuple[str, str, str]] = {
+    "/machines": ("machines steps", "/machines", "app.step_counts()"),
+    "/trains": ("trains list", "/trains", "app.trains()"),
+    "/triggers": ("schedules list", "/jobs/triggers", 'app.triggers(type="any")'),
+    "/events": ("events list", "/events", "app.events()"),
+    "/templates": ("templates list", "/templates", "app.templates()"),
+    "/queues": ("queues list", "/queues", "app.queues()"),
+    "/limits": ("limits list", "/limits", "app.limits_in_use()"),
+    "/workers": ("workers list", "/workers", "app.workers()"),
+    "/tenants": ("tenants list", "/admin/tenants", "app.tenants()"),
+    "/definitions": ("definitions list", "/definitions", "app.definitions()"),
+    "/keys": ("keys list", "/keys", "app.api_keys()"),
+    "/audit": ("audit", "/audit", "app.audit_log()"),
+}
+"""Path of the page: command, path of the API, and call. Jobs have filters, and say it on their page."""
+
+
+def copied_list(visit: Visit) -> dict[str, str] | None:
+    """The list of this page as CLI, curl and Python; None where the page is no list."""
+    found = LISTS.get(visit.path)
+    if found is None:
+        return None
+    cli, path, python = found
+    tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
+    return {
+        "CLI": f"headway {cli}",
+        "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY"{tenant} {shlex.quote(f"{visit.origin}{PREFIX}{path}")}',
+        "Python": python,
+    }
