@@ -14,9 +14,6 @@ from headway.errors import InvalidArtifact
 NAME_BYTES = 255
 """The longest file name that the usual file systems take."""
 TYPE_CHARS = 255
-SPILLED_PAYLOAD = ".payload.json"
-SPILLED_RESULT = ".result.json"
-"""What a spilled payload or result is called: no handler can give this name, since it begins with a dot."""
 
 _UNKNOWN_TYPE = "application/octet-stream"
 _TYPE = re.compile(
@@ -51,7 +48,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant_id: str
     job_id: str
-    fence: int  # of the attempt that stored it; 0: a spilled payload
+    fence: int  # of the attempt that stored it
     name: str
     content_type: str
     size: int  # bytes
@@ -112,21 +109,5 @@ def checked_type(content_type: object, name: str) -> str:
         guessed, encoding = mimetypes.guess_type(name, strict=False)
         return _UNKNOWN_TYPE if guessed is None or encoding is not None else guessed
     if not isinstance(content_type, str) or len(content_type) > TYPE_CHARS or not _TYPE.fullmatch(content_type):
-        raise InvalidArtifact(f"content_type={content_type!r} is not a media type, such as text/csv")
+        raise InvalidArtifact(f"content_type={str(content_type)[:80]!r} is not a media type, such as text/csv")
     return content_type
-
-
-def reference(artifact_id: str) -> str:
-    """What stands in a row's payload or result, as JSON text, where the value itself was spilled to an artifact."""
-    return f'{{"$artifact":"{artifact_id}"}}'
-
-
-_REFERENCE = re.compile(r'\{"\$artifact": ?"([0-9a-f-]{36})"\}')
-
-
-def referred(text: str | None) -> str | None:
-    """The id of the artifact that has the value; None where the text is the value."""
-    if text is None or not text.startswith('{"$artifact"'):
-        return None
-    found = _REFERENCE.fullmatch(text)
-    return None if found is None else found[1]

@@ -374,7 +374,7 @@ create table headway.artifacts (
   job_id uuid not null,
   created_at timestamptz not null,
   size bigint not null,
-  fence integer not null, -- the attempt; 0: the payload, before any
+  fence integer not null,
   name text collate "C" not null,
   content_type text not null,
   sha256 text not null,

@@ -402,7 +402,7 @@ create table artifacts (
   id text not null primary key,
   tenant_id text not null,
   job_id text not null,
-  fence integer not null, -- the attempt; 0: the payload, before any
+  fence integer not null,
   name text not null,
   content_type text not null,
   size integer not null,
