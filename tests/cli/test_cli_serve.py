@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import sqlite3
+import sys
 import urllib.parse
 import urllib.request
 from itertools import islice
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from headway import Headway
 
@@ -65,11 +67,14 @@ def test_several_processes_behind_a_proxy_finish_what_is_under_way(
     assert [each.name for each in app.api_keys()] == ["root", "late"]
 
 
-def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path) -> None:
+def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*options: str, code: int = 2) -> str:
         return str(cli.refused("--url", url, "serve", "--port", "0", *options, code=code))
 
     assert "there is no key yet" in refused("--host", "0.0.0.0")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "httptools", None)
+        assert "packages are not installed" in refused(), "nothing else has a deadline for the head of a request"
     assert "go together" in refused("--tls-key", "shopapp.py")
     assert "cannot be used" in refused("--tls-key", "shopapp.py", "--tls-cert", "shopapp.py")
     assert "not an address" in refused("--host", "no such host")

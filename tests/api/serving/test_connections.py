@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import uvicorn
@@ -76,3 +76,33 @@ def test_a_head_arrives_in_time_and_is_not_too_long(port: int) -> None:
     assert answer.startswith(b"HTTP/1.1 200"), "the first request is answered, the second one is not waited for"
     long = said(port, b"GET /healthz HTTP/1.1\r\nX: ", b"x" * 70_000)
     assert (long[:12], b"longer than 65,536" in long) == (b"HTTP/1.1 400", True)
+
+
+def test_an_answer_is_one_write() -> None:
+    class Wire:
+        sent: ClassVar[list[Any]] = []
+
+        def write(self, part: bytes) -> None:
+            self.sent.append(part)
+
+        def close(self) -> None:
+            self.sent.append("closed")
+
+        def is_closing(self) -> bool:
+            return "closed" in self.sent
+
+    async def answer() -> None:
+        joined = connection._JoinedWrites(Wire(), asyncio.get_running_loop())
+        joined.write(b"head,")
+        joined.write(b"body")
+        assert Wire.sent == []
+        await asyncio.sleep(0)
+        assert Wire.sent == [b"head,body"]
+        joined.write(bytes(65_537))
+        assert len(Wire.sent) == 2, "a large part is not kept in memory: its reader may be slow"
+        joined.write(b"end")
+        joined.close()
+        assert Wire.sent[2:] == [b"end", "closed"]
+        assert joined.is_closing()
+
+    asyncio.run(answer())

@@ -22,6 +22,7 @@ from headway.model.status import FINISHED, Status
 routes = Routes("bulk actions")
 
 _AT_ONCE = 1_000
+_MOST_SELECTED = 1_000
 _SAMPLE = 10
 Action = Literal["cancel", "retry", "change", "delete"]
 _STATUSES: tuple[Status, ...] = get_args(Status)
@@ -37,7 +38,7 @@ _FITTING: dict[Action, tuple[Status, ...]] = {
 class JobFilterIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which jobs, as in the query of `GET /jobs`."""
 
-    ids: Annotated[list[str], msgspec.Meta(max_length=_AT_ONCE)] = []  # those that somebody selected
+    ids: Annotated[list[str], msgspec.Meta(max_length=_MOST_SELECTED)] = []  # those that somebody selected
     status: list[str] = []
     kind: list[str] = []
     definition_key: list[str] = []
