@@ -2,7 +2,7 @@
 
 -- part: tables
 'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'job_tags', 'unique_windows', 'attempts',
-'artifacts', 'artifact_trash',
+'artifacts', 'artifact_trash', 'connector_configs',
 'workers', 'worker_claims', 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations',
 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'sessions', 'job_lists', 'store_transfers',
 'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors'
