@@ -22,6 +22,7 @@ _SECTIONS = {
     "Capacity": {"queues": "fleet", "limits": "order", "reservations": "fleet", "workers": "fleet"},
     "Care": {
         "overview": "care",
+        "top": "care",
         "stats": "care",
         "errors": "care",
         "migrate": "care",
