@@ -129,7 +129,7 @@ def _job(n: int, name: str, size: Size, now: datetime) -> Row:
 
 
 def _attempts(size: Size, now: datetime) -> Iterator[Row]:
-    for n in range(size.finished - size.attempts, size.finished):
+    for n in range(max(0, size.finished - size.attempts), size.finished):
         job = _job(n, "finished", size, now)
         status = "failed" if job["error"] else "succeeded"
         yield {
