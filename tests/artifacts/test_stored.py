@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from headway import Context, Done, Headway, Machine, Next, step
@@ -164,6 +165,12 @@ def test_changed_bytes_are_never_given_out(app: Headway, tmp_path: Path) -> None
     with pytest.raises(ArtifactGone, match="nothing was kept"):
         app.download_artifact(found.id, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+    file.write_bytes(b"abc")
+    (tmp_path / "out").mkdir()
+    for name, saved in (("../x", found.id), (".bashrc", found.id), ("a.txt", "a.txt")):  # rows written by hand
+        lying = msgspec.structs.replace(found, name=name)
+        assert app._places.download(lying, tmp_path / "out", overwrite=False) == tmp_path / "out" / saved
+        (tmp_path / "out" / saved).unlink()
     file.write_bytes(b"ab")
     for broken in ("does not have its 3 bytes", "is gone"):
         with pytest.raises(ArtifactGone, match=broken):

@@ -15,7 +15,7 @@ from headway.artifacts.folder import Folder
 from headway.artifacts.objects import Objects
 from headway.artifacts.sources import BLOCK
 from headway.errors import ArtifactElsewhere, ArtifactGone, ConfigError
-from headway.model.artifact import Artifact, TrashedBytes
+from headway.model.artifact import Artifact, TrashedBytes, file_name
 
 _OBJECTS = ("s3", "gs", "az", "azure", "abfs", "abfss")
 
@@ -75,7 +75,7 @@ class Places:
 
     def download(self, artifact: Artifact, to: Path, overwrite: bool) -> Path:
         """Copy its bytes to a file, or into a folder; all of them or none."""
-        path = to / artifact.name if to.is_dir() else to
+        path = to / file_name(artifact) if to.is_dir() else to
         if path.exists() and not overwrite:
             raise FileExistsError(errno.EEXIST, "there is such a file already", str(path))
         part = path.with_name(f".{artifact.id}.part")

@@ -85,6 +85,11 @@ def checked_name(name: object) -> str:
     return composed
 
 
+def file_name(artifact: Artifact) -> str:
+    """What to call its file in a folder: its name, unless somebody wrote one into the row that leads elsewhere."""
+    return artifact.name if _flaw(artifact.name) is None else artifact.id
+
+
 def _flaw(name: str) -> str | None:
     if not name or name.isspace():
         return "it is empty"
