@@ -70,12 +70,15 @@ class Database:
 
 
 @pytest.fixture
-def shop(app: Headway) -> Iterator[tuple[Headway, dict[str, Callable[[Any], Any]]]]:
+def shop(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Headway, dict[str, Callable[[Any], Any]]]]:
     """An app with something to operate on, and a call of each verb."""
+    monkeypatch.setenv("HEADWAY_WEBHOOK_SECRET", "a master secret of more than 32 characters")
 
     @app.job
     def mail(n: int = 0) -> int:
         return n
+
+    app.job(name="connector.webhook.deliver")(lambda endpoint, type, data: None)  # noqa: A006
 
     @app.machine
     class Walk(Machine, name="walk"):
@@ -99,6 +102,8 @@ def shop(app: Headway) -> Iterator[tuple[Headway, dict[str, Callable[[Any], Any]
         app.cancel_group(over)
         app.pause("paused")
         app.create_template("t", "mail")
+        app.create_connector("api", "https://api.example")
+        app.create_connector("hook", "https://a.example", kind="connector.webhook.deliver")
         app.create_schedule("s", every="1h", kind="mail", start=now - timedelta(days=1))
         app.create_schedule("off", every="1h", kind="mail", enabled=False)
         app.create_trigger("on", "paid", kind="mail")
@@ -160,6 +165,12 @@ def shop(app: Headway) -> Iterator[tuple[Headway, dict[str, Callable[[Any], Any]
             "create_template": lambda conn: app.create_template("new", "mail", conn=conn),
             "change_template": lambda conn: app.change_template("t", description="x", conn=conn),
             "delete_template": lambda conn: app.delete_template("t", conn=conn),
+            "create_connector": lambda conn: app.create_connector("new", "https://b.example", conn=conn),
+            "change_connector": lambda conn: app.change_connector("api", description="x", conn=conn),
+            "delete_connector": lambda conn: app.delete_connector("api", conn=conn),
+            "add_webhook": lambda conn: app.add_webhook("https://b.example", ["paid"], conn=conn),
+            "rotate_webhook": lambda conn: app.rotate_webhook("hook", conn=conn),
+            "test_webhook": lambda conn: app.test_webhook("hook", conn=conn),
             "create_trigger": lambda conn: app.create_trigger("new", "paid", kind="mail", conn=conn),
             "change_trigger": lambda conn: app.change_trigger("on", description="x", conn=conn),
             "enable_trigger": lambda conn: app.enable_trigger("off", conn=conn),
