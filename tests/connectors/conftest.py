@@ -10,6 +10,7 @@ import pytest
 from headway import Headway
 
 FILE = """
+artifacts = "{artifacts}"
 [connectors]
 allow_networks = ["127.0.0.1/32"]
 [connectors.http.request]
@@ -25,7 +26,7 @@ hosts = ["127.0.0.1", "shop.test", "*.mall.test"]
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "headway.toml"
-    file.write_text(FILE)
+    file.write_text(FILE.format(artifacts=tmp_path / "artifacts"))
     monkeypatch.setenv("HEADWAY_CONFIG", str(file))
     return file
 

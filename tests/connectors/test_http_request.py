@@ -297,3 +297,39 @@ def test_a_redirect_to_another_origin_leaves_secrets_behind(app: Headway, monkey
     assert "redirects a body that holds a secret" in jobs[2].error
     assert app.result(jobs[0].id).value["redirects"] == 1
     assert read_url(app.result(jobs[0].id).value["url"]).port == other.port
+
+
+def test_an_answer_is_kept_as_an_artifact_unless_it_repeats_a_secret(
+    app: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "s3cret-of-the-shop")
+    image = bytes(range(256)) * 20
+    said = {
+        "/image": answer(200, image, content_type="image/png"),
+        "/odd": answer(200, image, content_type="no type at all"),
+        "/empty": answer(204),
+        "/plain": answer(200, b"\xff you sent s3cret-of-the-shop", content_type="text/plain"),
+        "/escaped": answer(200, rb'{"you sent": "\u00733cret-of-the-shop"}', content_type="application/json"),
+        "/gone": answer(404, "no such image"),
+    }
+    with serving(lambda asked: said[asked.target]) as server:
+        headers = {"X-Key": {"$secret": "SHOP_TOKEN"}}
+        payloads: list[dict[str, Any]] = [
+            {"url": server.url + path, "keep": "artifact", "headers": headers} for path in said
+        ]
+        payloads[1]["max_response"] = 300
+        jobs = ran(app, *payloads)
+    assert [job.status for job in jobs] == ["succeeded"] * 5 + ["dead"], [job.error for job in jobs]
+    values = [app.result(job.id).value for job in jobs[:5]]
+    kept = [app.artifacts(job.id) for job in jobs]
+    assert [len(each) for each in kept] == [1, 1, 1, 0, 0, 0]
+    for value, (file,), body in zip(values, kept, (image, image[:300], b""), strict=False):
+        assert (value["artifact"], value["size"], value["sha256"]) == (file.id, len(body), file.sha256)
+        assert (value["body"], file.name) == (None, "response")
+        with app.open_artifact(file.id) as stored:
+            assert stored.read() == body
+    assert [file.content_type for (file,) in kept[:2]] == ["image/png", "application/octet-stream"]
+    assert [value["truncated"] for value in values] == [False, True, False, False, False]
+    for value in values[3:]:
+        assert value["withheld"] == "the answer holds the value of a secret"
+        assert (value["body"], "artifact" in value) == (None, False)

@@ -17,7 +17,8 @@ from headway.connectors.kind import ConnectorKind, Resources
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
 from headway.define.toml_table import Table
-from headway.errors import ConnectorFailed, InvalidJob, InvalidPayload
+from headway.errors import ConnectorFailed, InvalidArtifact, InvalidJob, InvalidPayload
+from headway.model.artifact import checked_type
 from headway.model.codec import encode
 from headway.model.connector import HTTP, MOST_REDIRECTS, check_headers, check_options
 from headway.model.connector import Connector as Config
@@ -28,6 +29,8 @@ from headway.secrets import exposed, first_reference, is_reference
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BODIES = ("json", "form", "text", "base64")
 KEPT_HEADERS = ("content-type", "etag", "last-modified", "link", "location", "x-request-id")
+BODY_FILE = "response"
+"""The name of the artifact that `keep: "artifact"` stores."""
 _TRY_AGAIN = (408, 425, 429)
 _LONGEST_DELAY_S = 86_400.0
 _MOST_RESPONSE = 10_485_760
@@ -58,7 +61,7 @@ class Connector(ConnectorKind):
             "timeout": {"type": ["string", "number"]},
             "expect": {"type": "array", "items": {"type": "integer", "minimum": 100, "maximum": 599}},
             "max_response": {"type": "integer", "minimum": 0, "maximum": _MOST_RESPONSE},
-            "keep": {"enum": ["auto", "json", "text", "none"]},
+            "keep": {"enum": ["auto", "json", "text", "artifact", "none"]},
             "keep_headers": {"type": "array", "items": _TEXT, "maxItems": 50},
             "redirects": {"type": "integer", "minimum": 0, "maximum": MOST_REDIRECTS},
             "idempotency_key": {"type": ["boolean", "string"], "maxLength": 255},
@@ -97,7 +100,7 @@ class Connector(ConnectorKind):
         answer = await self._exchanges.send(self._request(ctx, fields, config))
         expected = {*fields.get("expect", ()), *options.get("expect", ())}
         if 200 <= answer.status < 300 or answer.status in expected:
-            return self._result(ctx, fields, answer)
+            return await self._result(ctx, fields, answer)
         raise refused(answer)
 
     async def _config(self, ctx: Context, name: str) -> Config:
@@ -139,11 +142,11 @@ class Connector(ConnectorKind):
             redirects=fields.get("redirects", options.get("redirects", 0)),
         )
 
-    def _result(self, ctx: Context, fields: dict[str, Any], answer: Answer) -> dict[str, Any]:
-        kept = [name.lower() for name in fields.get("keep_headers", KEPT_HEADERS)]
+    async def _result(self, ctx: Context, fields: dict[str, Any], answer: Answer) -> dict[str, Any]:
+        names = [name.lower() for name in fields.get("keep_headers", KEPT_HEADERS)]
         result: dict[str, Any] = {
             "status": answer.status,
-            "headers": {name: value for name, value in answer.headers if name in kept},
+            "headers": {name: value for name, value in answer.headers if name in names},
             "body": _kept_body(fields.get("keep", "auto"), answer),
             "truncated": answer.truncated and fields.get("keep") != "none",
             "url": str(answer.url),
@@ -156,9 +159,13 @@ class Connector(ConnectorKind):
         except InvalidPayload:
             result |= {"body": None, "truncated": True}
             text = encode(result, limit=_MOST_RESPONSE, what="result")
-        if exposed(text, ctx.keyring.given) is not None:
+        keep_file = fields.get("keep") == "artifact"
+        if exposed(text, ctx.keyring.given) is not None or (keep_file and _has_secret(answer.body, ctx.keyring.given)):
             # such as an API that repeats the token
             result |= {"body": None, "headers": {}, "url": None, "withheld": "the answer holds the value of a secret"}
+        elif keep_file:
+            kept = await ctx.aartifact(BODY_FILE, answer.body, content_type=_type_of_file(answer))
+            result |= {"artifact": kept.id, "size": kept.size, "sha256": kept.sha256}
         return result
 
 
@@ -246,8 +253,27 @@ def _body(ctx: Context, fields: dict[str, Any], host: str) -> tuple[bytes | None
     return None, None
 
 
+def _has_secret(body: bytes, secrets: Mapping[str, str]) -> bool:
+    """Whether bytes hold the value of a secret as they are or, if they are JSON, in one of its strings."""
+    text = body.decode("utf-8", "replace")
+    if exposed(msgspec.json.encode(text).decode(), secrets) is not None:
+        return True
+    try:
+        return exposed(text, secrets) is not None
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+
+
+def _type_of_file(answer: Answer) -> str | None:
+    given = answer.header("content-type")
+    try:
+        return None if given is None else checked_type(given, BODY_FILE)
+    except InvalidArtifact:
+        return None  # a service may say anything; its bytes are kept all the same
+
+
 def _kept_body(keep: str, answer: Answer) -> Any:
-    if keep == "none":
+    if keep in ("none", "artifact"):
         return None
     is_json = "json" in (answer.header("content-type") or "").partition(";")[0]
     if keep == "json" or (keep == "auto" and is_json and not answer.truncated):
