@@ -20,6 +20,7 @@ from headway import Await, Context, Done, Headway, Machine, step
 from headway.api import Api
 from headway.dashboard import Site
 from headway.model.access import ROLES
+from headway.model.connector import WEBHOOK
 
 SCHEMA = {
     "properties": {"to": {"type": "string"}, "number": {"type": "integer", "default": 0}},
@@ -121,6 +122,9 @@ def _fill(url: str) -> dict[str, str]:
         "nightly", "0 2 * * *", kind="send_email", tz="America/New_York", payload={"to": "x"}
     ).id
     acme.create_template("greeting", "send_email", {"to": "t@example.com"})
+    jobs["connector"] = acme.create_connector(
+        "crm", "https://crm.example/hook", kind=WEBHOOK, events=["invoice.*"], description=HOSTILE
+    ).id
     jobs["event"] = acme.emit("order.paid", {"note": HOSTILE})
     jobs["error"] = acme.errors(job=jobs["dead"])[0].fingerprint
     code.tenant("globex").enqueue("send_email", {"to": "secret-of-globex@example.com"}, queue="globex-queue")

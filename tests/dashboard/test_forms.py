@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from html import unescape
 from uuid import UUID
@@ -119,6 +120,30 @@ def test_templates_keys_tenants_limits_queues_and_definitions(dashboard: Dashboa
         assert admin.post(page, data=secret | {"description": "for tests"}).status_code == 303
         assert acme.get_template("mine").description == "for tests"
         assert admin.post("/do/delete-template", data={"id": template.id}).status_code == 303
+
+        form = opened(admin.get("/connectors/new?kind=connector.webhook.deliver")) | {"name": "shop", "events": "x.*"}
+        service = form | {"kind": "connector.http.request", "url": "https://shop.example"}
+        assert "takes no events" in admin.post("/connectors/new", data=service).text
+        secret = admin.post("/connectors/new", data=service | {"events": "", "headers": '{"Authorization": "x"}'})
+        assert "holds a secret" in secret.text
+        headers = {"Authorization": ["Bearer ", {"$secret": "SHOP"}]}
+        stored = form | {"url": "https://shop.example", "events": "order.*, x.y", "headers": json.dumps(headers)}
+        made = admin.post("/connectors/new", data=stored)
+        assert made.headers["location"] == "/connectors", made.text
+        connector = acme.get_connector("shop")
+        assert (connector.headers, connector.events, connector.enabled) == (headers, ["order.*", "x.y"], True)
+        page = f"/connectors/{connector.id}/edit"
+        stale = opened(admin.get(page))
+        assert admin.post(page, data=stale | {"events": ""}).status_code == 303
+        assert admin.post(page, data=stale | {"events": "y"}).status_code == 412
+        assert admin.post("/do/disable-connector", data={"id": connector.id}).status_code == 303
+        connector = acme.get_connector("shop")
+        assert (connector.headers, connector.events, connector.enabled) == (headers, [], False)
+        assert re.search(r">disabled</span>.*/do/enable-connector", admin.get("/connectors").text)
+        assert admin.post("/do/enable-connector", data={"id": connector.id}).status_code == 303
+        assert acme.get_connector("shop").enabled
+        assert admin.post("/do/delete-connector", data={"id": connector.id}).status_code == 303
+        assert [each.name for each in acme.connectors()] == ["crm"]
 
         form = opened(admin.get("/keys/new"))
         assert "superadmin" not in admin.get("/keys/new").text

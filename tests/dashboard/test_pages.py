@@ -49,6 +49,11 @@ PAGES = {
     "/jobs?error={error}": VIEWERS,
     "/events": VIEWERS,
     "/templates": VIEWERS,
+    "/connectors": VIEWERS,
+    "/connectors?kind=connector.webhook.deliver": VIEWERS,
+    "/connectors/new": {"admin", "superadmin"},
+    "/connectors/{connector}/edit": {"admin", "superadmin"},
+    "/artifacts": VIEWERS,
     "/audit": VIEWERS,
     "/definitions": {*VIEWERS, "producer", "worker"},
     "/keys": {"admin", "superadmin"},
@@ -201,13 +206,19 @@ def test_a_job_page_lists_its_artifacts_to_download(dashboard: Dashboard, tmp_pa
     (found,) = code.artifacts(job.id)
     code.close()
     with dashboard.visitor("viewer") as viewer:
+        for listed in ("/artifacts", f"/artifacts?job={job.id}"):
+            assert f'href="/api/v1/artifacts/{found.id}/content">März &amp; Co.csv</a>' in viewer.get(listed).text
+        assert "stored no artifact" in viewer.get(f"/artifacts?job={dashboard.jobs['dead']}").text
+        assert viewer.get("/artifacts?job=seven").status_code == 422
         page = viewer.get(f"/jobs/{job.id}").text
-        assert "Artifacts" not in viewer.get(f"/jobs/{dashboard.jobs['dead']}").text
+        assert 'id="artifacts"' not in viewer.get(f"/jobs/{dashboard.jobs['dead']}").text
         (link,) = re.findall(r'<a download href="([^"]+)"[^>]*>März &amp; Co.csv</a>', page)
         assert "2.0 KiB" in page
         # the visitor's session opens it; this server does not have that folder
         answer = viewer.get(link)
         assert (answer.status_code, answer.json()["code"]) == (409, "ArtifactElsewhere")
+    with dashboard.visitor("stranger") as stranger:
+        assert found.id not in stranger.get("/artifacts").text
     assert link == f"/api/v1/artifacts/{found.id}/content"
 
 

@@ -46,18 +46,19 @@ class Action:
     undo: str | None = None  # the action that takes it back
     opens: str | None = None  # the page of what it made
     leads_to: str | None = None  # where what it was about is gone: the page after it
+    sends: Mapping[str, Any] | None = None  # what the API is sent beside what the person fills in
 
     def allowed(self, visit: Visit) -> bool:
         return visit.may(self.method, self.path)
 
     def body(self, form: Mapping[str, str]) -> Any:
         """What the API is sent; a field that was left empty is not."""
-        given: dict[str, Any] = {}
+        given: dict[str, Any] = dict(self.sends or {})
         for field in self.fields:
             text = form.get(field.name, "").strip()
             if text:
                 given[field.name] = decoded(field.name, text, field.entry)
-        return given if self.fields else None
+        return given if self.fields or self.sends else None
 
     def copied(self, visit: Visit, params: Mapping[str, str], origin: str) -> dict[str, str]:
         """The same from a shell and from Python."""
@@ -65,7 +66,8 @@ class Action:
         for name, value in params.items():
             path = path.replace(f"{{{name}}}", value)
         tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
-        data = " -H 'Content-Type: application/json' -d '{}'" if self.fields else ""
+        sent = shlex.quote(json.dumps(self.sends or {}))
+        data = f" -H 'Content-Type: application/json' -d {sent}" if self.fields or self.sends else ""
         shown = {name: shlex.quote(value) for name, value in params.items()}
         quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in params.items()}
         return {
@@ -333,6 +335,42 @@ ACTIONS: dict[str, Action] = {
             "The template is deleted.",
             "templates delete {id}",
             "app.delete_template({id})",
+            danger=True,
+        ),
+        Action(
+            "disable-connector",
+            "Disable",
+            "PATCH",
+            "/connectors/{id}",
+            "It sends nothing until it is enabled: jobs that name it end dead, and deliveries to it are canceled.",
+            "The connector is disabled.",
+            "connectors change {id} --disable",
+            "app.change_connector(UUID({id}), enabled=False)",
+            danger=True,
+            undo="enable-connector",
+            sends={"enabled": False},
+        ),
+        Action(
+            "enable-connector",
+            "Enable",
+            "PATCH",
+            "/connectors/{id}",
+            "Requests are sent again. Retry the jobs that ended meanwhile, if they are still wanted.",
+            "The connector is enabled.",
+            "connectors change {id} --enable",
+            "app.change_connector(UUID({id}), enabled=True)",
+            undo="disable-connector",
+            sends={"enabled": True},
+        ),
+        Action(
+            "delete-connector",
+            "Delete",
+            "DELETE",
+            "/connectors/{id}",
+            "It is gone for good, with the secret of a webhook endpoint. Jobs that name it end dead.",
+            "The connector is deleted.",
+            "connectors delete {id}",
+            "app.delete_connector(UUID({id}))",
             danger=True,
         ),
         Action(

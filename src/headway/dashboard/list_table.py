@@ -13,6 +13,8 @@ LISTS: dict[str, tuple[str, str, str]] = {
     "/triggers": ("schedules list", "/jobs/triggers", 'app.triggers(type="any")'),
     "/events": ("events list", "/events", "app.events()"),
     "/templates": ("templates list", "/templates", "app.templates()"),
+    "/connectors": ("connectors list", "/connectors", "app.connectors()"),
+    "/artifacts": ("artifacts list", "/artifacts", "app.artifacts()"),
     "/queues": ("queues list", "/queues", "app.queues()"),
     "/limits": ("limits list", "/limits", "app.limits_in_use()"),
     "/workers": ("workers list", "/workers", "app.workers()"),

@@ -15,6 +15,8 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Triggers", "/triggers", "/jobs/triggers"),
             ("Events", "/events", "/events"),
             ("Templates", "/templates", "/templates"),
+            ("Connectors", "/connectors", "/connectors"),
+            ("Artifacts", "/artifacts", "/artifacts"),
         ),
     ),
     (

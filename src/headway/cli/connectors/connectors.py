@@ -16,6 +16,7 @@ from headway.cli.program.output import Cell, Column, ago, at, emit, note, say, t
 from headway.cli.program.page_parts import blocks, title, values
 from headway.cli.program.params import JsonObject, Pair, Tenant, given
 from headway.cli.triggers.trigger_rows import foreign, next_page
+from headway.model.ids import is_id
 
 if TYPE_CHECKING:
     from headway.model.connector import Connector
@@ -241,7 +242,8 @@ def headers_of(pairs: tuple[tuple[str, Any], ...], bearer: str | None) -> dict[s
 
 
 def find(cli: Invocation, name: str, tenant: str | None) -> Connector:
-    return cli.existing.get_connector(name, tenant=tenant)
+    """By its name or its id."""
+    return cli.existing.get_connector(UUID(name) if is_id(name) else name, tenant=tenant)
 
 
 def _answer(cli: Invocation, connector: Connector) -> None:
