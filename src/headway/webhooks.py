@@ -95,8 +95,10 @@ class EndpointKeys:
         return f"v1a,{base64.b64encode(signed).decode()}"
 
     def _private(self) -> Any:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
+        try:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        except ModuleNotFoundError as error:
+            raise ConfigError("the keys of webhooks need cryptography: pip install 'headway[connectors]'") from error
         return Ed25519PrivateKey.from_private_bytes(self._seed)
 
 

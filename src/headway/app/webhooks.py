@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -78,12 +79,14 @@ class WebhookVerbs(ConnectorVerbs, EnqueueVerbs):
         overlap: Duration = "1d",
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> WebhookKeys:
-        """Give an endpoint a new secret. For the time of `overlap`, deliveries are signed by the old one, too. Raises
-        `NotFound`, `NotAllowed` if it was changed meanwhile."""
+        """Give an endpoint a new secret. For the time of `overlap`, deliveries are signed by the old one, too. With
+        `if_match` only if its `revision` is one of these: asked twice, it rotates once. Raises `NotFound`,
+        `ConfigError` without the master secret, `ChangedMeanwhile`, `NotAllowed` if it was changed meanwhile."""
         master = _master()
-        return _keys(master, self._run(self._rotate_webhook(name, overlap, tenant, actor), conn))
+        return _keys(master, self._run(self._rotate_webhook(name, overlap, tenant, actor, if_match), conn))
 
     def test_webhook(
         self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
@@ -106,12 +109,19 @@ class WebhookVerbs(ConnectorVerbs, EnqueueVerbs):
         return Op(steps, writes=False)
 
     def _rotate_webhook(
-        self, name: str | UUID, overlap: Duration, tenant: str | UUID | None, actor: str | None
+        self,
+        name: str | UUID,
+        overlap: Duration,
+        tenant: str | UUID | None,
+        actor: str | None,
+        if_match: Collection[str] | None,
     ) -> Op[Connector]:
         overlap_ms = to_ms(overlap, "overlap")
 
         def steps() -> Steps[Connector]:
             found = yield from self._endpoint(name, tenant).steps()
+            by_id = partial(self._connector, UUID(found.id), None)
+            yield from self._lock_if_matching("connector", found.id, if_match, by_id)
             now = yield from self._store.ops.now().steps()
             change = ConnectorChange(
                 of_revision=found.revision,
@@ -126,13 +136,20 @@ class WebhookVerbs(ConnectorVerbs, EnqueueVerbs):
         return Op(steps, writes=True, refusable=True, atomic=True)
 
 
+def keys_of(endpoint: Connector) -> WebhookKeys:
+    """The keys of an endpoint that was just made. Raises `ConfigError` without the master secret."""
+    return _keys(_master(), endpoint)
+
+
 def _master() -> str:
+    """Raises `ConfigError`, before anything is stored, if no keys could be derived."""
     master = os.environ.get(MASTER)
     if not master:
         raise ConfigError(
             f"{MASTER} is not set: webhook endpoints get their secrets from it. Set it to the same text here and for "
             "the workers, such as openssl rand -base64 32 gives"
         )
+    assert EndpointKeys(master, "", 0).public_key  # raises for one that is too short, or without cryptography
     return master
 
 

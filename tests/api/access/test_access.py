@@ -114,6 +114,8 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /connectors/{id}": (READ, None, (200,)),
     "PATCH /connectors/{id}": (ADMIN, {"description": "hello"}, (200,)),
     "DELETE /connectors/{id}": (ADMIN, None, (204,)),
+    "POST /connectors/{id}/rotate": (ADMIN, {}, (409, 422)),  # no master secret, or no webhook endpoint
+    "POST /connectors/{id}/test": (ADMIN, None, (422,)),  # no webhook endpoint
     "POST /templates/{id}/run": (PRODUCE, {}, (201,)),
     "GET /trains": (READ, None, (200,)),
     "GET /trains/{key}": (READ, None, (200,)),

@@ -1,4 +1,5 @@
-"""Connectors: where requests go and what they carry, stored under a name; no secret is ever in an answer."""
+"""Connectors: where requests go and what they carry, stored under a name. The only secrets in an answer are those of
+webhook endpoints, which are derived and shown once, to the admin who creates or rotates them."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from headway.api.routes import ADMINS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, given, page, revision_tag
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
-from headway.errors import NotFound
-from headway.model.connector import Connector
+from headway.app.webhooks import WebhookKeys, keys_of
+from headway.errors import ConfigError, NotFound
+from headway.model.connector import WEBHOOK, Connector
 from headway.model.ids import is_id
 
 routes = Routes("connectors")
@@ -44,6 +46,23 @@ class ConnectorList(msgspec.Struct):
     next_cursor: str | None
 
 
+class CreatedConnector(Connector, kw_only=True, frozen=True):
+    """A new configuration; that of a webhook endpoint has the keys that its receiver verifies by, or why not."""
+
+    secret: str | U = msgspec.UNSET
+    public_key: str | U = msgspec.UNSET
+    secret_missing: str | U = msgspec.UNSET
+
+
+class RotateBody(msgspec.Struct, forbid_unknown_fields=True):
+    overlap: str | float = "1d"  # for how long the old secret signs, too
+
+
+class TestJob(msgspec.Struct):
+    id: str
+    created: bool
+
+
 @routes.get("/connectors", roles=VIEWERS, query=ConnectorQuery, answers={200: ConnectorList}, problems=(422,))
 async def list_connectors(call: Call[None, ConnectorQuery]) -> Listed:
     """List connectors' configurations, oldest first."""
@@ -57,14 +76,26 @@ async def list_connectors(call: Call[None, ConnectorQuery]) -> Listed:
     )
 
 
-@routes.post("/connectors", roles=ADMINS, body=NewConnector, answers={201: Connector}, problems=(403, 409, 422))
+@routes.post("/connectors", roles=ADMINS, body=NewConnector, answers={201: CreatedConnector}, problems=(403, 409, 422))
 async def create_connector(call: Call[NewConnector, None]) -> Answer:
-    """Store a configuration: name and url, and headers whose secrets are references to the worker's environment."""
+    """Store a configuration, whose headers name secrets by reference; a webhook endpoint's own secret is shown, once.
+
+    Where this server lacks the master secret, the answer says how to get one.
+    """
     fields = given(call.body, {})
     if not fields.get("name") or not fields.get("url"):
         raise Refused(422, "a connector needs a name and a url")
     made = await call.verbs.acreate_connector(actor=call.actor, **fields)
-    return Answer(201, made, revision_tag(made))
+    shown: dict[str, Any] = {}
+    if made.kind == WEBHOOK:
+        try:
+            keys = keys_of(made)
+            shown = {"secret": keys.secret, "public_key": keys.public_key}
+        except ConfigError as error:
+            # a server that only serves need not have it: the endpoint works, and whoever has it shows the secret
+            how = f"headway webhooks rotate {made.name}, where it is set, shows a secret"
+            shown = {"secret_missing": f"{error}; or {how}"}
+    return Answer(201, CreatedConnector(**msgspec.structs.asdict(made), **shown), revision_tag(made))
 
 
 @routes.get("/connectors/{id}", roles=VIEWERS, answers={200: Connector}, problems=(404,))
@@ -97,6 +128,34 @@ async def delete_connector(call: Call[None, None]) -> Answer:
     connector = await _visible(call)
     await call.verbs.adelete_connector(UUID(connector.id), actor=call.actor, if_match=call.if_match)
     return Answer(204)
+
+
+@routes.post(
+    "/connectors/{id}/rotate",
+    roles=ADMINS,
+    body=RotateBody,
+    answers={200: WebhookKeys},
+    problems=(404, 409, 412, 422),
+)
+async def rotate_connector(call: Call[RotateBody, None]) -> Answer:
+    """Give a webhook endpoint a new secret and show it, once. The old one signs, too, for the time of `overlap`."""
+    connector = await _visible(call)
+    try:
+        keys = await call.verbs.arotate_webhook(
+            UUID(connector.id), overlap=call.body.overlap, actor=call.actor, if_match=call.if_match
+        )
+    except ConfigError as error:
+        fix = f"set it for the server, or headway webhooks rotate {connector.name} where it is set"
+        raise Refused(409, f"this server cannot show a new secret: {error}", code="ConfigError", fix=fix) from None
+    return Answer(200, keys, revision_tag(keys.endpoint))
+
+
+@routes.post("/connectors/{id}/test", roles=ADMINS, answers={201: TestJob}, problems=(403, 404, 409, 422, 429))
+async def test_connector(call: Call[None, None]) -> Answer:
+    """Enqueue a delivery of the event headway.webhook.test to a webhook endpoint; gives its job."""
+    connector = await _visible(call)
+    made = await call.verbs.atest_webhook(UUID(connector.id), actor=call.actor)
+    return Answer(201, TestJob(made.id, made.created))
 
 
 async def _visible(call: Call[Any, Any]) -> Connector:

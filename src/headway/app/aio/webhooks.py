@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -63,13 +63,15 @@ class AsyncWebhookVerbs(WebhookVerbs, AsyncConnectorVerbs, AsyncEnqueueVerbs):
         overlap: Duration = "1d",
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> WebhookKeys:
-        """Give an endpoint a new secret. For the time of `overlap`, deliveries are signed by the old one, too. Raises
-        `NotFound`, `NotAllowed` if it was changed meanwhile."""
+        """Give an endpoint a new secret. For the time of `overlap`, deliveries are signed by the old one, too. With
+        `if_match` only if its `revision` is one of these: asked twice, it rotates once. Raises `NotFound`,
+        `ConfigError` without the master secret, `ChangedMeanwhile`, `NotAllowed` if it was changed meanwhile."""
         await self._aensure_known(self._own_tenant, tenant)
         master = _master()
-        return _keys(master, await self._arun(self._rotate_webhook(name, overlap, tenant, actor), conn))
+        return _keys(master, await self._arun(self._rotate_webhook(name, overlap, tenant, actor, if_match), conn))
 
     async def atest_webhook(
         self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
