@@ -11,10 +11,27 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from headway_client import Await, Client, ConfigError, Context, Done, Fatal, Next, Retry, Spawn, Worker
+from headway_client import (
+    Artifact,
+    Await,
+    Client,
+    ConfigError,
+    Context,
+    Done,
+    Fatal,
+    HeadwayError,
+    Invalid,
+    LeaseLost,
+    Next,
+    NotAllowed,
+    Retry,
+    Spawn,
+    Worker,
+)
 from headway_client.logs import JsonFormatter, job
 from headway_client.worker import beat_after
 from pydantic import BaseModel
@@ -73,6 +90,83 @@ def test_handlers_get_what_they_ask_for(client: Client, working: Any) -> None:
     # what does not fit is dead at once, with the reason
     bad = client.result(client.enqueue("welcome", {"user": 7}).id, wait=30)
     assert (bad.status, "does not fit" in (bad.error or "")) == ("dead", True)
+
+
+def test_files_of_handlers_become_artifacts(app: Headway, client: Client, working: Any, tmp_path: Path) -> None:
+    worker = working.new()
+    (tmp_path / "own.bin").write_bytes(bytes(range(256)) * 2_000)
+    kept: dict[str, list[Artifact]] = {}
+
+    def broken() -> Any:
+        yield "half of "
+        raise ZeroDivisionError
+
+    async def pieces(*texts: str) -> Any:
+        for text in texts:
+            await asyncio.sleep(0)
+            yield text
+
+    @worker.handler("welcome")
+    def welcome(ctx: Context) -> None:
+        with (tmp_path / "own.bin").open("rb") as file:
+            kept["sync"] = [
+                ctx.artifact("text.csv", "grüße", content_type="text/csv"),
+                ctx.artifact("bytes", b"\0\1"),
+                ctx.artifact("path.bin", tmp_path / "own.bin"),
+                ctx.artifact("file.bin", file),
+                ctx.artifact("pieces.txt", (piece for piece in ("a", "", b"b"))),
+                ctx.artifact("empty.txt", ""),
+            ]
+        for error, name, data in (
+            (ZeroDivisionError, "broken", broken()),
+            (Invalid, "../x", b""),
+            (NotAllowed, "bytes", b"again"),
+            (HeadwayError, "wrong", 7),
+            (HeadwayError, "wrong", ["a", 7]),
+            (HeadwayError, "wrong", pieces("a")),
+        ):
+            with pytest.raises(error):
+                ctx.artifact(name, data)
+
+    @worker.handler("report")
+    async def report(ctx: Context) -> None:
+        kept["async"] = [
+            await ctx.aartifact("text.csv", "grüße", content_type="text/csv"),
+            await ctx.aartifact("path.bin", tmp_path / "own.bin"),
+            await ctx.aartifact("pieces.txt", pieces("a", "", "b")),
+        ]
+        with pytest.raises(HeadwayError, match="would block the event loop"):
+            ctx.artifact("x", b"")
+        with pytest.raises(ZeroDivisionError):
+            await ctx.aartifact("broken", broken())
+        stale = Context({**ctx.fields, "fence": 7}, ctx._uploads)
+        with pytest.raises(LeaseLost):
+            await stale.aartifact("stale", b"")
+
+    working(worker)
+    jobs = [client.enqueue(kind) for kind in ("welcome", "report")]
+    for enqueued in jobs:
+        client.result(enqueued.id, wait=30).unwrap()
+    own = (tmp_path / "own.bin").read_bytes()
+    expected = {
+        "sync": ["grüße".encode(), b"\0\1", own, own, b"ab", b""],
+        "async": ["grüße".encode(), own, b"ab"],
+    }
+    for (side, files), enqueued in zip(expected.items(), jobs, strict=True):
+        for artifact, data in zip(kept[side], files, strict=True):
+            assert (artifact.job_id, artifact.size) == (enqueued.id, len(data))
+            with app.open_artifact(artifact.id) as stored:
+                assert stored.read() == data
+        assert {each.id for each in app.artifacts(enqueued.id)} == {each.id for each in kept[side]}
+    assert kept["sync"][0].content_type == "text/csv"
+    assert kept["sync"][0].created_at is not None
+    with pytest.raises(HeadwayError, match="no worker runs this job"):
+        Context(_claimed()).artifact("x", b"")
+
+
+def _claimed() -> dict[str, Any]:
+    names = ("id", "kind", "queue", "tenant_id", "trace_id", "traceparent", "step", "timed_out")
+    return {**dict.fromkeys(names, ""), "fence": 1, "tries": 0, "signals": [], "awaiting": [], "children": []}
 
 
 def test_failures_follow_the_policy(client: Client, working: Any) -> None:

@@ -20,12 +20,13 @@ from headway_client.errors import (
 )
 from headway_client.outcomes import Await, Done, Fatal, Next, Replay, Retry, Sleep, Spawn, Stop
 from headway_client.settings import Settings
-from headway_client.values import Attempt, Enqueued, Job, Outcome, Page
+from headway_client.values import Artifact, Attempt, Enqueued, Job, Outcome, Page
 from headway_client.version import __version__
 from headway_client.worker import Worker
 
 __all__ = [
     "ApiError",
+    "Artifact",
     "AsyncClient",
     "Attempt",
     "Await",

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from headway_client.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from headway_client.uploads import Data, Uploads
+    from headway_client.values import Artifact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +38,9 @@ class Child:
 class Context:
     """One execution of a job; safe to use from any thread."""
 
-    def __init__(self, job: Mapping[str, Any]) -> None:
+    def __init__(self, job: Mapping[str, Any], uploads: Uploads | None = None) -> None:
         self.fields = job
+        self._uploads = uploads
         self.job_id: str = job["id"]
         self.fence: int = job["fence"]
         self.kind: str = job["kind"]
@@ -72,6 +79,24 @@ class Context:
         """Add a line to the job's log, with the next heartbeat."""
         with self._lock:
             self._said["log"] = self._said.get("log", "") + line + "\n"
+
+    def artifact(self, name: str, data: Data, *, content_type: str | None = None) -> Artifact:
+        """Store a file with this attempt: bytes, a string, a `Path` to send, an open file, or an iterator of bytes or
+        strings. It is stored when this returns, whole, and stays however the attempt ends; if the data raises midway,
+        nothing is stored. Raises `LeaseLost` if the job is not this worker's any more, `NotAllowed` if this attempt has
+        one of that name, `Invalid` for a name that is no plain file name."""
+        return self._working().store(self, name, data, content_type)
+
+    async def aartifact(
+        self, name: str, data: Data | AsyncIterable[bytes | str], *, content_type: str | None = None
+    ) -> Artifact:
+        """The same for async handlers; `data` may be an async iterator, too."""
+        return await self._working().astore(self, name, data, content_type)
+
+    def _working(self) -> Uploads:
+        if self._uploads is None:
+            raise HeadwayError("no worker runs this job, so it has no attempt to store artifacts with")
+        return self._uploads
 
     # for the worker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
@@ -35,6 +35,7 @@ class Request(Generic[T]):
     wait_s: float = 0.0
     dated: bool = False  # `read` finds the server's time in the body, as `date`
     headers: dict[str, str] = field(default_factory=dict)
+    upload: Iterable[bytes] | AsyncIterable[bytes] | None = None  # a body that is a file
 
     def keyed(self) -> Request[T]:
         """The same with an Idempotency-Key and the trace that it belongs to, if it creates something."""
@@ -72,6 +73,9 @@ def sent(request: Request[T], settings: Settings) -> dict[str, Any]:
     if request.body is not None:
         given["content"] = json.dumps(request.body, separators=(",", ":"), allow_nan=False)
         given["headers"]["Content-Type"] = "application/json"
+    elif request.upload is not None:
+        given["content"] = request.upload
+        given["headers"]["Content-Type"] = "application/octet-stream"
     return given
 
 

@@ -66,6 +66,20 @@ class Attempt:
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A file that an attempt stored; `sha256` is in hex."""
+
+    id: str
+    job_id: str
+    fence: int
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    created_at: datetime | None = None
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A job's end, or where it is now."""

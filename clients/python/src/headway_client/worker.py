@@ -26,6 +26,7 @@ from headway_client.handlers import START, Handler, handler
 from headway_client.requests import Request
 from headway_client.running import Running
 from headway_client.settings import Settings
+from headway_client.uploads import Uploads
 from headway_client.version import __version__
 
 log = logging.getLogger("headway.worker")
@@ -107,6 +108,8 @@ class Worker:
                 self._event_loop.add_signal_handler(number, self._stopping.set)
         async with AsyncClient(settings=self._settings) as client:
             self._client = client
+            of_threads = Client(settings=self._settings)
+            self._uploads = Uploads(of_threads, client, self.worker_id)
             self._threads = ThreadPoolExecutor(sum(self._queues.values()), "headway")
             self._running: dict[tuple[str, int], Running] = {}
             self._ends: asyncio.Queue[tuple[Running, dict[str, Any]]] = asyncio.Queue()
@@ -127,6 +130,7 @@ class Worker:
                     task.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
                 self._threads.shutdown(wait=False, cancel_futures=True)
+                of_threads.close()
                 log.info("worker stopped", extra={"worker_id": self.worker_id})
 
     # claims
@@ -191,7 +195,7 @@ class Worker:
     # running
 
     def _start(self, job: dict[str, Any]) -> None:
-        run = Running(Context(job), self.worker_id)
+        run = Running(Context(job, self._uploads), self.worker_id)
         self._running[run.key] = run
         run.task = asyncio.create_task(self._execute(run))
 
