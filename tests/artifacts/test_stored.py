@@ -223,4 +223,4 @@ def test_without_a_worker_there_is_no_attempt_to_store_with() -> None:
     from headway.testing import context
 
     with pytest.raises(NotAllowed, match="no worker"):
-        context().artifact("a", b"")
+        Context(context().claim).artifact("a", b"")

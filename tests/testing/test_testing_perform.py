@@ -8,13 +8,14 @@ import importlib
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headway import Call, Cancel, Context, Done, Next, Registry, Snooze
-from headway.errors import ConfigError, InvalidJob, InvalidOutcome, InvalidPayload
-from headway.testing import aperform, context, perform
+from headway import Call, Cancel, Context, Done, Machine, Next, Registry, Snooze, step
+from headway.errors import ConfigError, InvalidArtifact, InvalidJob, InvalidOutcome, InvalidPayload, NotAllowed
+from headway.testing import aperform, aperform_step, artifacts_of, context, perform, perform_step, step_context
 
 shop = Registry()
 
@@ -93,9 +94,10 @@ def test_async_tests_await_aperform() -> None:
 
 
 def test_the_examples_of_the_docstrings_run() -> None:
-    result = doctest.testmod(importlib.import_module("headway.testing.performed"))
-    assert result.attempted > 0
-    assert result.failed == 0
+    for module in ("performed", "kept_artifacts"):
+        result = doctest.testmod(importlib.import_module(f"headway.testing.{module}"))
+        assert result.attempted > 0
+        assert result.failed == 0
 
 
 def test_a_context_by_hand_gives_every_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,3 +179,61 @@ def test_what_a_handler_settles_is_its_result_and_the_last_one_counts() -> None:
         with pytest.raises(InvalidPayload):
             perform(kind, how="unstorable")
     assert perform(pay, ctx=ctx, how="not at all") == "returned"
+
+
+def test_files_that_a_handler_stores_are_kept_for_the_test(tmp_path: Path) -> None:
+    (tmp_path / "own.bin").write_bytes(b"\0\1")
+    ids: list[str] = []
+
+    async def pieces() -> Any:
+        for piece in ("a", b"b"):
+            yield piece
+
+    @shop.job
+    def export(ctx: Context) -> list[Any]:
+        made = ctx.artifact("report.csv", (row for row in ("a\n", "b\n")))
+        ids.append(made.id)
+        ctx.artifact("own.bin", tmp_path / "own.bin", content_type="image/png")
+        for error, name, data in (
+            (NotAllowed, "report.csv", b"again"),
+            (InvalidArtifact, "../x", b""),
+            (InvalidArtifact, "x", 7),
+            (InvalidArtifact, "x", pieces()),
+        ):
+            with pytest.raises(error):
+                ctx.artifact(name, data)  # type: ignore[arg-type]
+        return [made.content_type, made.size, made.sha256[:8], made.job_id, made.fence]
+
+    @shop.job
+    async def aexport(ctx: Context) -> None:
+        await ctx.aartifact("pieces.txt", pieces())
+        await ctx.aartifact("text", "grüße")
+        with pytest.raises(NotAllowed, match="would block the event loop"):
+            ctx.artifact("x", b"")
+
+    @shop.machine
+    class Exports(Machine):
+        @step
+        def start(self, ctx: Context) -> Any:
+            ctx.artifact("start.txt", "a")
+            return Next(self.end)
+
+        @step
+        async def end(self, ctx: Context) -> Any:
+            await ctx.aartifact("end.txt", "b")
+            return Done()
+
+    ctx = context(export, tries=2)
+    assert perform(export, ctx=ctx) == ["text/csv", 4, "911169dd", ctx.job_id, 3]
+    assert artifacts_of(ctx) == {"report.csv": b"a\nb\n", "own.bin": b"\0\1"}
+    perform(export)
+    assert len(set(ids)) == 2
+    ctx = context(aexport)
+    perform(aexport, ctx=ctx)
+    assert artifacts_of(ctx) == {"pieces.txt": b"ab", "text": "grüße".encode()}
+    step_ctx = step_context(Exports)
+    assert perform_step(Exports, ctx=step_ctx) == Next("end", state={})
+    assert artifacts_of(step_ctx) == {"start.txt": b"a"}
+    assert asyncio.run(aperform_step(Exports, "end")) == Done()
+    with pytest.raises(NotAllowed, match="a worker runs this job"):
+        artifacts_of(Context(ctx.claim))

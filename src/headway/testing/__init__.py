@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headway.testing.drained import adrain, drain
     from headway.testing.enqueued import all_enqueued, assert_enqueued, refute_enqueued
     from headway.testing.inline_mode import inline
+    from headway.testing.kept_artifacts import artifacts_of
     from headway.testing.one_step import aperform_step, perform_step, step_context
     from headway.testing.performed import aperform, context, perform
     from headway.testing.stepped import Stepping, stepping
@@ -32,6 +33,7 @@ __all__ = [
     "all_enqueued",
     "aperform",
     "aperform_step",
+    "artifacts_of",
     "assert_enqueued",
     "context",
     "drain",
@@ -55,6 +57,7 @@ _HOMES = {
     "all_enqueued": "enqueued",
     "aperform": "performed",
     "aperform_step": "one_step",
+    "artifacts_of": "kept_artifacts",
     "assert_enqueued": "enqueued",
     "context": "performed",
     "drain": "drained",

@@ -18,6 +18,7 @@ from headway.model.ids import new_id
 from headway.model.machine import START, Checkpoint, Child
 from headway.model.outcome import KEEP, Outcomes, Spawn
 from headway.model.signal import Received, Signal
+from headway.testing.kept_artifacts import KeptInMemory
 from headway.testing.performed import OPEN, claim_of
 from headway.testing.settled import NOTHING, TakenAsCommitted, settled
 
@@ -151,6 +152,7 @@ def step_context(
     )
     ctx = StepContext(claimed, tenant=claim.get("tenant", "default"), worker_id="headway.testing", vault=OPEN)
     ctx.own_transactions = TakenAsCommitted()
+    ctx.artifact_writer = KeptInMemory()
     ctx.bring_children([_child(each) for each in children])
     ctx.read_state()
     return ctx

@@ -15,6 +15,7 @@ from headway.model.ids import as_id, known_id, new_id
 from headway.model.job import Claim, NewJob
 from headway.model.outcome import Done
 from headway.secrets import Grant, Vault
+from headway.testing.kept_artifacts import KeptInMemory
 from headway.testing.settled import NOTHING, TakenAsCommitted, settled
 
 _RESULT_LIMIT = Settings().result_limit
@@ -29,7 +30,8 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
     `InvalidPayload` for a result that could not be stored. A handler that takes a context gets `ctx`, or a plain
     one (see `context`). There is no middleware, timeout or retry. A kind that takes batches gets a batch of this one
     call. What the handler settles with `ctx.settle` is the result, as if its transaction were committed; a settled
-    Retry, Snooze or Cancel is raised, and nothing is written to `conn`. For a step of a machine use `perform_step`.
+    Retry, Snooze or Cancel is raised, and nothing is written to `conn`. What it stores with `ctx.artifact` is kept in
+    memory: `artifacts_of(ctx)`. For a step of a machine use `perform_step`.
 
     >>> from headway import Registry
     >>> shop = Registry()
@@ -98,6 +100,7 @@ def context(
     )
     ctx = Context(claim, tenant=tenant, worker_id="headway.testing", vault=OPEN)
     ctx.own_transactions = TakenAsCommitted()
+    ctx.artifact_writer = KeptInMemory()
     if canceled:
         ctx.cancel()
     return ctx

@@ -53,9 +53,7 @@ class ArtifactWriter:
 
     def store(self, attempt: Claim | Attempted, name: str, data: Data, content_type: str | None) -> Artifact:
         """For a sync handler, in its thread."""
-        with suppress(RuntimeError):
-            asyncio.get_running_loop()
-            raise NotAllowed("artifact(…) would block the event loop of this async handler: await ctx.aartifact(…)")
+        refuse_to_block()
         return self._stored(attempt, checked_name(name), blocks(data), content_type)
 
     async def astore(
@@ -121,6 +119,13 @@ class ArtifactWriter:
     async def _awaited(self, op: Op[T]) -> T:
         found: T = await self._run_op(op)
         return found
+
+
+def refuse_to_block() -> None:
+    """Raises `NotAllowed` on an event loop."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise NotAllowed("artifact(…) would block the event loop of this async handler: await ctx.aartifact(…)")
 
 
 def patiently(database: Database) -> Callable[[Op[Any]], Awaitable[Any]]:
