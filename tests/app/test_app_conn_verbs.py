@@ -137,6 +137,7 @@ def shop(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Headwa
             "set_worker": lambda conn: app.set_worker(worker.id, concurrency=3, conn=conn),
             "limit": lambda conn: app.limit(queue="default", max_running=3, conn=conn),
             "create_tenant": lambda conn: app.create_tenant("new", conn=conn),
+            "change_tenant": lambda conn: app.change_tenant("acme", tz="Asia/Tokyo", conn=conn),
             "rename_tenant": lambda conn: app.rename_tenant("acme", "acme-2", conn=conn),
             "suspend_tenant": lambda conn: app.suspend_tenant("acme", conn=conn),
             "resume_tenant": lambda conn: app.resume_tenant("asleep", conn=conn),

@@ -8,13 +8,16 @@ from headway import Headway
 
 
 def test_tenants_are_made_listed_renamed_suspended_and_deleted(cli: Any, either: Headway) -> None:
-    made = cli.json("tenants", "create", "acme")
-    assert (made["slug"], made["suspended_at"]) == ("acme", None)
+    made = cli.json("tenants", "create", "acme", "--tz", "Asia/Tokyo")
+    assert (made["slug"], made["suspended_at"], made["tz"]) == ("acme", None, "Asia/Tokyo")
+    assert cli.json("tenants", "change", "acme", "--no-tz")["tz"] is None
+    assert cli.ok("tenants", "change", "acme", "--tz", "UTC") == "acme: new schedules start with UTC\n"
+    assert "--tz or --no-tz" in cli.refused("tenants", "change", "acme", code=2)
     assert cli.ok("tenants", "rename", "acme", "acme-inc") == "acme: renamed to acme-inc\n"
     either.enqueue("mail", tenant="acme-inc")
     assert cli.ok("tenants", "suspend", "acme-inc") == "acme-inc: suspended\n"
     head, *rows = cli.ok("tenants").splitlines()
-    assert head.split() == ["NAME", "ID", "CREATED", "STATE"]
+    assert head.split() == ["NAME", "ID", "CREATED", "STATE", "ZONE"]
     assert rows[0].split()[:2] == ["acme-inc", made["id"]]
     assert "suspended" in rows[0]
     assert "tenant acme-inc is suspended" in cli.refused("enqueue", "mail", "--tenant", "acme-inc", code=1)

@@ -160,11 +160,27 @@ def test_templates_keys_tenants_limits_queues_and_definitions(dashboard: Dashboa
     with dashboard.visitor("superadmin") as root:
         form = opened(root.get("/tenants/new"))
         assert "is not a valid name" in root.post("/tenants/new", data=form | {"slug": "A B"}).text
-        assert root.post("/tenants/new", data=form | {"slug": "initech"}).status_code == 303
+        assert "is not a time zone" in wrong(root.post("/tenants/new", data=form | {"slug": "x", "tz": "CET!"}), "tz")
+        assert root.post("/tenants/new", data=form | {"slug": "initech", "tz": "Asia/Tokyo"}).status_code == 303
         tenant = dashboard.app.get_tenant("initech")
+        # its schedules start with its zone, on the form and where none is named
+        schedule = opened(root.get("/t/initech/triggers/new"))
+        assert (schedule["tz"], opened(root.get("/triggers/new"))["tz"]) == ("Asia/Tokyo", "UTC")
+        given = schedule | {"label": "x", "kind": "send_email", "tz": "", "cron": "0 2 * * *", "do": "preview"}
+        assert "At 02:00 every day in Tokyo" in root.post("/t/initech/triggers/new", data=given).text
+        initech = dashboard.app.tenant("initech")
+        made = initech.create_schedule("a", "0 2 * * *", kind="ping")
+        assert (made.tz, initech.create_schedule("b", "@daily", kind="ping", tz="UTC").tz) == (
+            "Asia/Tokyo",
+            "UTC",
+        )
+        assert (initech.ensure_schedule("a", "0 2 * * *", kind="ping").tz, made.revision) == ("Asia/Tokyo", 1)
+        assert initech.change_schedule("b", tz=None).tz == "Asia/Tokyo"
         page = f"/tenants/{tenant.id}"
         stale = opened(root.get(f"{page}/edit"))
-        assert root.post(f"{page}/edit", data=stale | {"slug": "initrode"}).status_code == 303
+        assert root.post(f"{page}/edit", data=stale | {"slug": "initrode", "tz": ""}).status_code == 303
+        assert dashboard.app.get_tenant("initrode").tz is None
+        assert initech.create_schedule("c", "@daily", kind="ping").tz == "UTC"
         assert root.post(f"{page}/edit", data=stale | {"slug": "innotech"}).status_code == 412
         assert root.post(f"{page}/delete", data={"typed": "initech"}).status_code == 422
         assert root.post(f"{page}/delete", data={"typed": "initrode"}).status_code == 303

@@ -36,7 +36,7 @@ class ScheduleVerbs(TriggerRows):
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
         `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. `tz` is
-        the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
+        the tenant's by default, else the app's. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         conn = options.pop("conn", None)
         return self._read(self._create_schedule(name, cron, options), conn)
@@ -186,7 +186,7 @@ class ScheduleVerbs(TriggerRows):
     def _new_schedule(
         self, given: Mapping[str, Any], template: str | None, owner: str, owner_id: str, now: datetime
     ) -> Steps[NewTrigger]:
-        fields = {**given, "tz": given.get("tz") or self._tz}
+        fields = {**given, "tz": given.get("tz") or (yield from self._default_zone(owner_id))}
         if template is not None:
             fields["template_id"] = yield from self._template_id(template, owner)
         return new_schedule(fields, tenant=owner, tenant_id=owner_id, now=now, limit=self.payload_limit)

@@ -1,4 +1,4 @@
-"""The verbs of tenants: list, create, rename, suspend, resume, delete."""
+"""The verbs of tenants: list, create, rename, change, suspend, resume, delete."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import msgspec
 from headway.app.base import VerbBase, page_size
 from headway.errors import InvalidJob
 from headway.model import refusals
+from headway.model.cron import zone
 from headway.model.fleet import Tenant
 from headway.model.ids import tenant_ref
+from headway.store.ops import Op, Steps
 
 _AT_ONCE = 1_000  # jobs that one transaction deletes
 
@@ -39,10 +41,23 @@ class TenantCareVerbs(VerbBase):
         found = self._run(self._store.ops.list_tenants(limit=1, only=tenant_id), conn)
         return found[0] if found else _missing(tenant)
 
-    def create_tenant(self, name: str, *, actor: str | None = None, conn: Any = None) -> Tenant:
-        """Make a tenant, with a random id. Raises `InvalidJob` where a tenant has or had the name."""
+    def create_tenant(self, name: str, *, tz: str | None = None, actor: str | None = None, conn: Any = None) -> Tenant:
+        """Make a tenant, with a random id; `tz` is the zone of its schedules that name none. Raises `InvalidJob` where
+        a tenant has or had the name."""
         tenant_id = str(uuid.uuid4())
-        self._run(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor), conn)
+        self._run(self._create_tenant(tenant_id, _new_name(name), _checked_zone(tz), actor), conn)
+        return self.get_tenant(UUID(tenant_id), conn=conn)
+
+    def change_tenant(
+        self, tenant: str | UUID, *, tz: str | None, actor: str | None = None, conn: Any = None
+    ) -> Tenant:
+        """Set the zone that new schedules of a tenant start with; None: the app's. Schedules that exist keep theirs.
+
+        Raises `NotFound`, `InvalidJob` for an unknown zone.
+        """
+        checked = _checked_zone(tz)
+        tenant_id = self._existing(tenant, conn)
+        self._run(self._store.ops.set_tenant_zone(tenant_id, checked, actor=actor), conn)
         return self.get_tenant(UUID(tenant_id), conn=conn)
 
     def rename_tenant(self, tenant: str | UUID, name: str, *, actor: str | None = None, conn: Any = None) -> Tenant:
@@ -84,6 +99,16 @@ class TenantCareVerbs(VerbBase):
             self._tenants.forget()
         return TenantDeletion(found, rows, dry_run)
 
+    def _create_tenant(self, tenant_id: str, name: str, tz: str | None, actor: str | None) -> Op[None]:
+        ops = self._store.ops
+
+        def steps() -> Steps[None]:
+            yield from ops.create_tenant(tenant_id, name, actor=actor).steps()
+            if tz is not None:
+                yield from ops.set_tenant_zone(tenant_id, tz, actor=actor).steps()
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
     def _existing(self, tenant: str | UUID, conn: Any = None) -> str:
         """The id of a tenant that exists, as far as can be seen; raises `NotFound`."""
         ref = tenant_ref(tenant)
@@ -95,6 +120,10 @@ def _new_name(name: str) -> str:
     if not isinstance(name, str):
         raise InvalidJob(f"a tenant's name is a text, not {type(name).__name__}")
     return tenant_ref(name)
+
+
+def _checked_zone(tz: str | None) -> str | None:
+    return None if tz is None else zone(tz).key
 
 
 def _missing(tenant: str | UUID) -> NoReturn:

@@ -69,12 +69,15 @@ class TriggerRows(VerbBase):
             after=None if after is None else given_id(after, "after"),
         )
 
+    def _default_zone(self, tenant_id: str) -> Steps[str]:
+        """The zone of a schedule that names none: its tenant's, else the app's."""
+        found = yield from self._store.ops.list_tenants(limit=1, only=tenant_id).steps()
+        return (found[0].tz if found else None) or self._tz
+
     def _change_trigger_row(self, type_: TriggerType, name: str | UUID, changes: Mapping[str, Any]) -> Op[Trigger]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
         if_match = given.pop("if_match", None)
-        if "tz" in given and given["tz"] is None:
-            given["tz"] = self._tz
         only_enabled = set(given) == {"enabled"} and template is None
 
         def steps() -> Steps[Trigger]:
@@ -84,6 +87,8 @@ class TriggerRows(VerbBase):
             if not only_enabled:
                 refuse_declared(found)
             now = yield from self._store.ops.now().steps()
+            if "tz" in given and given["tz"] is None:
+                given["tz"] = yield from self._default_zone(found.tenant_id)
             if template is not None:
                 given["template_id"] = yield from self._template_id(template, found.tenant_id)
             self._check_window(given)

@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
+from zoneinfo import available_timezones
 
 import msgspec
 
@@ -176,6 +178,12 @@ def text_of(value: Any) -> str:
     if isinstance(value, dict):
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+@cache
+def zone_names() -> tuple[str, ...]:
+    """Time zones as people choose them: by place."""
+    return tuple(sorted(each for each in available_timezones() if "/" in each and not each.startswith("Etc/")))
 
 
 def duration_text(ms: int | None) -> str:

@@ -100,6 +100,14 @@ def tenant_renamed(old: str, new: str) -> str:
     return f"{old} to {new}"
 
 
+def tenant_zone_set(name: str, tz: str | None) -> str:
+    """
+    >>> tenant_zone_set("acme", "Europe/Berlin"), tenant_zone_set("acme", None)
+    ('acme: tz Europe/Berlin', 'acme: tz none')
+    """
+    return f"{name}: tz {tz or 'none'}"
+
+
 def tenant_deleted(name: str, tenant_id: str) -> str:
     """
     >>> tenant_deleted("acme", "0193")

@@ -64,6 +64,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     suspended_at: datetime | None = None
     suspended_by: str | None = None
+    tz: str | None = None  # the zone that its new schedules start with; None: the app's
 
 
 MOST_QUEUED = 1_000

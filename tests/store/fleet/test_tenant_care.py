@@ -43,6 +43,14 @@ def test_a_tenant_is_created_listed_and_renamed_and_no_name_is_used_again(db):
     assert found[1].created_at == db.now()
     assert [each.slug for each in db.run(db.ops.list_tenants(limit=1, after="default"))] == ["other"]
     assert db.run(db.ops.list_tenants(limit=1, only=OTHER)) == [found[1]]
+    for zone in ("Europe/Berlin", "Europe/Berlin", "Asia/Tokyo"):
+        db.run(db.ops.set_tenant_zone(ACME, zone, actor="eve"))
+    db.run(db.ops.set_tenant_zone(OTHER, None, actor="eve"))
+    assert [each.tz for each in db.run(db.ops.list_tenants(limit=10))] == [None, None, "Asia/Tokyo"]
+    db.run(db.ops.set_tenant_zone(ACME, None, actor="eve"))
+    assert db.run(db.ops.list_tenants(limit=1, only=ACME))[0].tz is None
+    with pytest.raises(NotFound):
+        db.run(db.ops.set_tenant_zone(new_id(), "UTC", actor=None))
     for refused in (
         db.ops.create_tenant(new_id(), "acme", actor=None),  # a former name
         db.ops.create_tenant(new_id(), "zebra", actor=None),
@@ -55,6 +63,9 @@ def test_a_tenant_is_created_listed_and_renamed_and_no_name_is_used_again(db):
         ("tenant.created", "acme", "ada"),
         ("tenant.created", "other", "ada"),
         ("tenant.renamed", "acme to zebra", "eve"),
+        ("tenant.changed", "zebra: tz Europe/Berlin", "eve"),
+        ("tenant.changed", "zebra: tz Asia/Tokyo", "eve"),
+        ("tenant.changed", "zebra: tz none", "eve"),
     ]
 
 

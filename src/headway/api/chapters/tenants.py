@@ -22,6 +22,12 @@ routes = Routes("tenants")
 
 class TenantIn(msgspec.Struct, forbid_unknown_fields=True):
     slug: str
+    tz: str | None = None
+
+
+class TenantChange(msgspec.Struct, forbid_unknown_fields=True):
+    slug: str | msgspec.UnsetType = msgspec.UNSET
+    tz: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class TenantQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -56,7 +62,7 @@ async def list_tenants(call: Call[None, TenantQuery]) -> Listed:
 @routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(422,))
 async def create_tenant(call: Call[TenantIn, None]) -> Answer:
     """Create a tenant. A name that a tenant has or had is refused."""
-    return Answer(201, await call.app.acreate_tenant(call.body.slug, actor=call.actor))
+    return Answer(201, await call.app.acreate_tenant(call.body.slug, tz=call.body.tz, actor=call.actor))
 
 
 @routes.get("/admin/tenants/{id}", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
@@ -65,11 +71,19 @@ async def get_tenant(call: Call[None, None]) -> Tenant:
     return await _named(call)
 
 
-@routes.patch("/admin/tenants/{id}", roles=SUPERADMINS, body=TenantIn, answers={200: Tenant}, problems=(404, 409, 422))
-async def rename_tenant(call: Call[TenantIn, None]) -> Tenant:
-    """Give a tenant another name. Nobody can ever have the old one."""
+@routes.patch(
+    "/admin/tenants/{id}", roles=SUPERADMINS, body=TenantChange, answers={200: Tenant}, problems=(404, 409, 422)
+)
+async def change_tenant(call: Call[TenantChange, None]) -> Tenant:
+    """Give a tenant another name, which nobody else can ever have, or the zone that its new schedules start with."""
     tenant = await _named(call)
-    return await call.app.arename_tenant(UUID(tenant.id), call.body.slug, actor=call.actor)
+    if call.body.slug is msgspec.UNSET and call.body.tz is msgspec.UNSET:
+        raise Refused(422, "what to change? Give slug, tz or both")
+    if call.body.tz is not msgspec.UNSET:
+        tenant = await call.app.achange_tenant(UUID(tenant.id), tz=call.body.tz, actor=call.actor)
+    if call.body.slug is not msgspec.UNSET:
+        tenant = await call.app.arename_tenant(UUID(tenant.id), call.body.slug, actor=call.actor)
+    return tenant
 
 
 @routes.post("/admin/tenants/{id}/suspend", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))

@@ -20,6 +20,7 @@ from headway.define.options import stored_options
 from headway.errors import Duplicate, NotAllowed, NotFound
 from headway.model.ids import is_id
 from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
+from headway.store.ops import Op
 
 routes = Routes("triggers")
 
@@ -181,13 +182,18 @@ class Preview(msgspec.Struct):
     """The next times, each in the schedule's zone."""
 
     times: list[datetime]
+    tz: str
 
 
 @routes.post("/jobs/triggers/preview", roles=VIEWERS, body=PreviewIn, answers={200: Preview}, problems=(422,))
 async def preview_times(call: Call[PreviewIn, None]) -> Preview:
     """Say when a schedule of this cron expression or interval would be due."""
     options = given(call.body, _ALIASES)
-    return Preview(await call.verbs.apreview_schedule(count=_count(options.pop("count")), **options))
+    if "tz" not in options:
+        zone = Op(lambda: call.verbs._default_zone(call.verbs._id_of(call.verbs._own_tenant)), writes=False)
+        options["tz"] = await call.app.store.arun(zone)
+    times = await call.verbs.apreview_schedule(count=_count(options.pop("count")), **options)
+    return Preview(times, options["tz"])
 
 
 @routes.get("/jobs/triggers/{id}", roles=VIEWERS, answers={200: TriggerView}, problems=(404,))
@@ -297,7 +303,7 @@ async def preview_trigger(call: Call[None, TimesQuery]) -> Preview:
     trigger = await _visible(call)
     if trigger.type != "schedule":
         raise Refused(409, "an event trigger has no times: it fires when its event is emitted")
-    return Preview(await call.verbs.apreview_schedule(UUID(trigger.id), _count(call.query.count)))
+    return Preview(await call.verbs.apreview_schedule(UUID(trigger.id), _count(call.query.count)), trigger.tz)
 
 
 def _id(item: Any) -> str:

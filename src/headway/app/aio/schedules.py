@@ -23,7 +23,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
         `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. `tz` is
-        the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
+        the tenant's by default, else the app's. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
         conn = options.pop("conn", None)

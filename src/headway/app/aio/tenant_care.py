@@ -8,7 +8,7 @@ from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.base import page_size
-from headway.app.tenant_care import _AT_ONCE, TenantCareVerbs, TenantDeletion, _missing, _new_name
+from headway.app.tenant_care import _AT_ONCE, TenantCareVerbs, TenantDeletion, _checked_zone, _missing, _new_name
 from headway.model.fleet import Tenant
 from headway.model.ids import tenant_ref
 
@@ -28,11 +28,27 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
         found = await self._arun(self._store.ops.list_tenants(limit=1, only=tenant_id), conn)
         return found[0] if found else _missing(tenant)
 
-    async def acreate_tenant(self, name: str, *, actor: str | None = None, conn: Any = None) -> Tenant:
-        """Make a tenant, with a random id. Raises `InvalidJob` where a tenant has or had the name."""
+    async def acreate_tenant(
+        self, name: str, *, tz: str | None = None, actor: str | None = None, conn: Any = None
+    ) -> Tenant:
+        """Make a tenant, with a random id; `tz` is the zone of its schedules that name none. Raises `InvalidJob` where
+        a tenant has or had the name."""
         await self._aensure_known(self._own_tenant)
         tenant_id = str(uuid.uuid4())
-        await self._arun(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor), conn)
+        await self._arun(self._create_tenant(tenant_id, _new_name(name), _checked_zone(tz), actor), conn)
+        return await self.aget_tenant(UUID(tenant_id), conn=conn)
+
+    async def achange_tenant(
+        self, tenant: str | UUID, *, tz: str | None, actor: str | None = None, conn: Any = None
+    ) -> Tenant:
+        """Set the zone that new schedules of a tenant start with; None: the app's. Schedules that exist keep theirs.
+
+        Raises `NotFound`, `InvalidJob` for an unknown zone.
+        """
+        await self._aensure_known(self._own_tenant)
+        checked = _checked_zone(tz)
+        tenant_id = await self._aexisting(tenant, conn)
+        await self._arun(self._store.ops.set_tenant_zone(tenant_id, checked, actor=actor), conn)
         return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
     async def arename_tenant(

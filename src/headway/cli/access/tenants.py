@@ -10,7 +10,7 @@ from headway.cli.program.click_classes import Group
 from headway.cli.program.confirm import confirm
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Column, ago, emit, many, merged, note, say, table
-from headway.cli.program.params import Tenant
+from headway.cli.program.params import Tenant, Zone
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="List, create, rename, suspend and delete tenants.")
@@ -43,13 +43,17 @@ def list_(cli: Invocation, limit: int = 100, after: str | None = None) -> None:
         emit(found)
         return
     table(
-        (Column("NAME", shrink=True), Column("ID"), Column("CREATED", right=True), Column("STATE")),
+        (
+            *(Column("NAME", shrink=True), Column("ID"), Column("CREATED", right=True), Column("STATE")),
+            Column("ZONE", wide=100),
+        ),
         [
             [
                 each.slug or "–",
                 each.id,
                 ago(each.created_at),
                 "active" if each.suspended_at is None else (f"suspended {ago(each.suspended_at)}", "yellow"),
+                each.tz or "–",
             ]
             for each in found
         ],
@@ -58,14 +62,16 @@ def list_(cli: Invocation, limit: int = 100, after: str | None = None) -> None:
 
 @tenants.command()
 @click.argument("name")
+@click.option("--tz", type=Zone(), help="The zone that its schedules start with. Default: the app's.")
 @pass_invocation
-def create(cli: Invocation, name: str) -> None:
+def create(cli: Invocation, name: str, tz: str | None) -> None:
     """Create a tenant, with a random id. A name that a tenant had before is refused.
 
     \b
     headway tenants create acme
+    headway tenants create acme --tz Europe/Berlin
     """
-    made = cli.app.create_tenant(name, actor=actor())
+    made = cli.app.create_tenant(name, tz=tz, actor=actor())
     emit(made) if cli.json else say(f"{made.slug}: created, {made.id}")
 
 
@@ -81,6 +87,23 @@ def rename(cli: Invocation, tenant: Any, name: str) -> None:
     """
     renamed = cli.existing.rename_tenant(tenant, name, actor=actor())
     emit(renamed) if cli.json else say(f"{tenant}: renamed to {renamed.slug}")
+
+
+@tenants.command()
+@click.argument("tenant", type=Tenant())
+@click.option("--tz", type=Zone(), help="The zone that its new schedules start with.")
+@click.option("--no-tz", is_flag=True, help="They start with the app's zone.")
+@pass_invocation
+def change(cli: Invocation, tenant: Any, tz: str | None, no_tz: bool) -> None:
+    """Set the zone that a tenant's new schedules start with. Schedules that exist keep theirs.
+
+    \b
+    headway tenants change acme --tz America/New_York
+    """
+    if (tz is None) != no_tz:
+        raise click.UsageError("give either --tz or --no-tz")
+    changed = cli.existing.change_tenant(tenant, tz=tz, actor=actor())
+    emit(changed) if cli.json else say(f"{tenant}: new schedules start with {changed.tz or 'the zone of the app'}")
 
 
 @tenants.command()

@@ -11,7 +11,7 @@ import msgspec
 
 from headway.api.wire.problems import Refused
 from headway.dashboard.editing import Stored, change, create
-from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of
+from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of, zone_names
 from headway.dashboard.shown.schema_form import inputs_of
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
@@ -46,6 +46,13 @@ _TENANT = (
         required=True,
         placeholder="acme",
         hint="Lower-case letters, digits, . _ and -. A name is never given twice.",
+    ),
+    Field(
+        "tz",
+        "Time zone",
+        placeholder="Europe/Berlin",
+        hint="What its new schedules start with. Empty: the server's.",
+        suggestions=zone_names(),
     ),
 )
 _QUOTA_WORDS = {
@@ -167,7 +174,7 @@ async def create_tenant(visit: Visit, given: Form) -> Page | Redirect:
 async def edit_tenant(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's own word
     visit.check("PATCH", "/admin/tenants/{id}")
     tenant = await visit.ask("GET", "/admin/tenants/{id}", id=id)
-    return _tenant_page(visit, edit_form(_TENANT, {"slug": tenant.slug or ""}, tenant.slug or "-"), 200, tenant)
+    return _tenant_page(visit, edit_form(_TENANT, _tenant_texts(tenant), _tenant_version(tenant)), 200, tenant)
 
 
 @pages.post("/tenants/{id}/edit")
@@ -178,19 +185,28 @@ async def change_tenant(visit: Visit, given: Form, id: str) -> Page | Redirect: 
         return _tenant_page(visit, state, status, tenant)
 
     async def store(changes: dict[str, Any], revision: str) -> None:
-        if revision != (tenant.slug or "-"):  # a tenant has no revision: its name is what may have changed
-            raise Refused(412, "the tenant was renamed meanwhile")
+        if revision != _tenant_version(tenant):
+            raise Refused(412, "the tenant was changed meanwhile")
         await visit.ask("PATCH", "/admin/tenants/{id}", id=id, body=changes)
 
     async def read() -> Stored:
-        return {"slug": tenant.slug or ""}, tenant.slug or "-"
+        return _tenant_texts(tenant), _tenant_version(tenant)
 
     return await change(_TENANT, given, show, store, read, to=visit.url("/tenants"))
 
 
+def _tenant_texts(tenant: Any) -> dict[str, str]:
+    return {each.name: text_of(getattr(tenant, each.name)) for each in _TENANT}
+
+
+def _tenant_version(tenant: Any) -> str:
+    """A tenant has no revision: these are what may have changed."""
+    return f"{tenant.slug or '-'} {tenant.tz or '-'}"
+
+
 def _tenant_page(visit: Visit, state: FormState, status: int, tenant: Any) -> Page:
-    lead = "Its id stays. Nobody can ever have its old name, and links with that name lead nowhere."
-    title = f"Rename {tenant.slug or tenant.id}"
+    lead = "Its id stays. If you rename it, nobody can ever have its old name, and links with that name lead nowhere."
+    title = f"Edit {tenant.slug or tenant.id}"
     return _page(state, status, title=title, lead=lead, crumb="Tenants", back=visit.url("/tenants"))
 
 

@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
 from typing import Any
-from zoneinfo import available_timezones
 
 from headway.dashboard.editing import Stored, change, create
-from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of
+from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of, zone_names
 from headway.dashboard.shown.json_text import as_text
 from headway.dashboard.shown.schedules import schedule_words
 from headway.dashboard.table import Form, Page, Pages, Redirect
@@ -40,7 +38,7 @@ _SCHEDULE = (
     Field("label", "Name", required=True, placeholder="Nightly report"),
     Field("cron", "Cron expression", placeholder="0 2 * * *", hint="minute hour day month weekday, or @daily"),
     Field("every", "Or every", placeholder="15m", hint="An interval instead of a cron expression.", beside=True),
-    Field("tz", "Time zone", placeholder="UTC", value="UTC", hint="An IANA name: Europe/Berlin"),
+    Field("tz", "Time zone", hint="An IANA name: Europe/Berlin"),
     *_TARGET,
     Field(
         "payload",
@@ -197,15 +195,14 @@ async def _fields(visit: Visit, type_: str) -> list[Field]:
     known = {
         "kind": tuple(each["key"] for each in definitions if each["is_active"]),
         "template": tuple(each.name for each in templates),
-        "tz": _zones(),
+        "tz": zone_names(),
     }
-    fields = _SCHEDULE if type_ == "schedule" else _EVENT
-    return [replace(each, suggestions=known.get(each.name, ())) for each in fields]
-
-
-@cache
-def _zones() -> tuple[str, ...]:
-    return tuple(sorted(each for each in available_timezones() if "/" in each and not each.startswith("Etc/")))
+    if type_ == "event":
+        return [replace(each, suggestions=known.get(each.name, ())) for each in _EVENT]
+    # the zone of a schedule that names none
+    zone = (await visit.ask("POST", "/jobs/triggers/preview", body={"every": "1d", "count": 1})).tz
+    fields = [replace(each, suggestions=known.get(each.name, ())) for each in _SCHEDULE]
+    return [replace(each, value=zone, placeholder=zone) if each.name == "tz" else each for each in fields]
 
 
 async def _texts(visit: Visit, trigger: Mapping[str, Any]) -> dict[str, str]:
@@ -260,19 +257,19 @@ async def _page(
 
 async def _schedule_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:
     when = {name: texts[name] for name in ("cron", "every") if texts[name]}
-    zone = texts["tz"] or "UTC"
+    zone = {"tz": texts["tz"]} if texts["tz"] else {}
     if not when:
         return Preview("When is it due?", _makes(texts))
     try:
-        times = (await visit.ask("POST", "/jobs/triggers/preview", body={**when, "tz": zone, "count": 5})).times
+        found = await visit.ask("POST", "/jobs/triggers/preview", body={**when, **zone, "count": 5})
     except Refusal as error:
         return Preview("This is no schedule yet", _makes(texts), str(error))
     words = (
-        schedule_words({"every_ms": None, "cron": texts["cron"], "tz": zone})
+        schedule_words({"every_ms": None, "cron": texts["cron"], "tz": found.tz})
         if texts["cron"]
         else f"every {texts['every']}"
     )
-    return Preview(words[0].upper() + words[1:], _makes(texts), zone=zone, times=times)
+    return Preview(words[0].upper() + words[1:], _makes(texts), zone=found.tz, times=found.times)
 
 
 def _event_preview(texts: Mapping[str, str]) -> Preview:

@@ -105,6 +105,10 @@ class Fleet(Protocol):
         tenant has or had the name), `NotAllowed` (the default tenant). Audited."""
         ...
 
+    def set_tenant_zone(self, tenant_id: str, tz: str | None, *, actor: str | None) -> Op[None]:
+        """Set the zone that a tenant's new schedules start with; None: the app's. Raises `NotFound`. Audited."""
+        ...
+
     def suspend_tenant(self, tenant_id: str, *, actor: str | None) -> Op[None]:
         """Suspend a tenant: once this returned, no claim takes a job of it, its schedules and events wait, and enqueue,
         emit, new triggers and its limits raise `TenantSuspended`. Running jobs go on; their children and retries are

@@ -90,6 +90,7 @@ begin
       headway.unregister,
       headway.create_tenant,
       headway.rename_tenant,
+      headway.set_tenant_zone,
       headway.suspend_tenant,
       headway.resume_tenant,
       headway.tenant_rows,

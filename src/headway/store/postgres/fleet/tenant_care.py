@@ -14,7 +14,7 @@ class TenantCareVerbs:
 
     def list_tenants(self, *, limit: int, after: str | None = None, only: str | None = None) -> Op[list[Tenant]]:
         return read(
-            "select t.id, t.slug, t.created_at, t.suspended_at, t.suspended_by from headway.tenants t"
+            "select t.id, t.slug, t.created_at, t.suspended_at, t.suspended_by, t.tz from headway.tenants t"
             ' where ($1::text is null or coalesce(t.slug, t.id::text) > $1 collate "C")'
             " and ($3::uuid is null or t.id = $3)"
             ' order by coalesce(t.slug, t.id::text) collate "C" limit $2::integer',
@@ -27,6 +27,9 @@ class TenantCareVerbs:
 
     def rename_tenant(self, tenant_id: str, slug: str, *, actor: str | None) -> Op[None]:
         return call("select headway.rename_tenant($1::uuid, $2, $3)", [tenant_id, slug, actor], nothing)
+
+    def set_tenant_zone(self, tenant_id: str, tz: str | None, *, actor: str | None) -> Op[None]:
+        return call("select headway.set_tenant_zone($1::uuid, $2, $3)", [tenant_id, tz, actor], nothing)
 
     def suspend_tenant(self, tenant_id: str, *, actor: str | None) -> Op[None]:
         return call("select headway.suspend_tenant($1::uuid, $2)", [tenant_id, actor], nothing)
@@ -49,6 +52,7 @@ def _tenants(rows: Rows) -> list[Tenant]:
             created_at=utc(created_at),
             suspended_at=None if suspended_at is None else utc(suspended_at),
             suspended_by=suspended_by,
+            tz=tz,
         )
-        for tenant_id, slug, created_at, suspended_at, suspended_by in rows
+        for tenant_id, slug, created_at, suspended_at, suspended_by, tz in rows
     ]

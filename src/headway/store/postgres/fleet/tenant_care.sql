@@ -58,6 +58,22 @@ begin
 end
 $$;
 
+-- Set the zone that a tenant's new schedules start with; null: the application's. Audited if it changes. Raises HW006.
+create function headway.set_tenant_zone(p_tenant uuid, p_tz text, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name text := headway.lock_tenant(p_tenant);
+begin
+  update headway.tenants t set tz = p_tz where t.id = p_tenant and t.tz is distinct from p_tz;
+  if found then
+    insert into headway.audit (tenant_id, at, actor, action, detail)
+    values (p_tenant, headway.now(), p_actor, 'tenant.changed', v_name || ': tz ' || coalesce(p_tz, 'none'));
+  end if;
+end
+$$;
+
 -- Suspend a tenant. It is a limit of the tenant that lets none of its jobs start, so claims cost what they cost with
 -- any limit, and nothing where nobody is suspended. Waits for the claims under way, as set_limit does: once this has
 -- returned, none commits. Running jobs go on. Audited. Raises HW006.

@@ -57,8 +57,9 @@ class TenantCareVerbs(Verbs):
                     created_at=from_micros(created_at),
                     suspended_at=None if suspended_at is None else from_micros(suspended_at),
                     suspended_by=suspended_by,
+                    tz=tz,
                 )
-                for tenant_id, slug, created_at, suspended_at, suspended_by in rows
+                for tenant_id, slug, created_at, suspended_at, suspended_by, tz in rows
             ]
 
         return SqliteOp(steps, writes=False)
@@ -84,6 +85,16 @@ class TenantCareVerbs(Verbs):
             yield Statement(_SQL["rename"], (tenant_id, slug))
             now = self._clock.now()
             yield record(now, tenant_id, None, actor, "tenant.renamed", audit.tenant_renamed(name, slug))
+
+        return SqliteOp(steps, writes=True)
+
+    def set_tenant_zone(self, tenant_id: str, tz: str | None, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            name, _ = yield from _known(tenant_id)
+            if (yield Statement(_SQL["set_zone"], (tenant_id, tz))):
+                yield record(
+                    self._clock.now(), tenant_id, None, actor, "tenant.changed", audit.tenant_zone_set(name, tz)
+                )
 
         return SqliteOp(steps, writes=True)
 

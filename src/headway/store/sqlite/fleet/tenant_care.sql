@@ -1,7 +1,7 @@
 -- Differs because each table's rows are deleted by a statement of its own, under the write lock.
 
 -- name: list
-select id, slug, created_at, suspended_at, suspended_by
+select id, slug, created_at, suspended_at, suspended_by, tz
 from tenants
 where (?1 is null or coalesce(slug, id) > ?1)
   and (?3 is null or id = ?3)
@@ -25,6 +25,13 @@ select exists (
 update tenants
 set slug = ?2
 where id = ?1;
+
+-- name: set_zone
+update tenants
+set tz = ?2
+where id = ?1
+  and tz is not ?2
+returning id;
 
 -- name: suspend
 update tenants

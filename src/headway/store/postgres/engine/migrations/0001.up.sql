@@ -36,6 +36,7 @@ create table headway.tenants (
   suspended_at timestamptz,
   suspended_by text,
   resumed_max_running integer, -- while it is suspended: the max_running that it gets back
+  tz text, -- the zone of its new schedules that name none
   constraint tenants_slug check (
     slug ~ '^[a-z0-9][a-z0-9_.-]{0,62}$'
     and replace(slug, '-', '') !~ '^[0-9a-f]{32}$')

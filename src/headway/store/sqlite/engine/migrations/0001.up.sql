@@ -10,6 +10,8 @@ create table tenants (
   suspended_by text,
   -- while it is suspended: the max_running that it gets back
   resumed_max_running integer,
+  -- the zone of its new schedules that name none
+  tz text,
   constraint tenants_slug check (
     slug glob '[a-z0-9]*'
     and slug not glob '*[^a-z0-9_.-]*'
