@@ -47,7 +47,7 @@ def test_create_takes_every_option_of_a_trigger(sync: Headway) -> None:
         (("--event", "e", "--kind", "a", "--when", "x"), "'x' is not NAME=VALUE"),
         (("--event", "e", "--kind", "a", "--payload", '{"a": "{{evnt.a}}"}'), "{{evnt.a}} begins with none of event"),
         (("--event", "e", "--kind", "a", "--payload", "@none.json"), "none.json cannot be read"),
-        (("--event", "a b", "--kind", "a"), "is not a valid name"),
+        (("--event", "a b", "--kind", "a"), "is neither the name of an event nor a pattern"),
     ],
 )
 def test_create_refuses_what_cannot_be(cli: Cli, app: Headway, flags: tuple[str, ...], message: str) -> None:

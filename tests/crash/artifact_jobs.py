@@ -20,8 +20,6 @@ __all__ = ["app"]
 POINTS = ("half", "part", "bytes", "row")
 """Within the bytes, before they have their name, between bytes and row, after the row and before the outcome."""
 
-maintenance.FIRST_PRUNE_S = maintenance.PRUNE_EVERY_S = 0.2
-
 
 def die_once(point: str) -> None:
     mark = Path(os.environ["CRASH_FOLDER"]) / f"died-{point}"
@@ -63,4 +61,6 @@ def discard(self: Places, trash: Any) -> None:
     die_once("swept")
 
 
-Folder._rename, Folder.write, Places.discard = rename, write, discard  # type: ignore[method-assign]
+if "CRASH_FOLDER" in os.environ:  # in a worker of the test, not in the test's own process
+    Folder._rename, Folder.write, Places.discard = rename, write, discard  # type: ignore[method-assign]
+    maintenance.FIRST_PRUNE_S = maintenance.PRUNE_EVERY_S = 0.2

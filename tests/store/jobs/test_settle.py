@@ -58,6 +58,7 @@ def test_every_field_of_an_ended_attempt_is_stored(db):
         "outcome": None,
         "note": None,
         "woken": None,
+        "artifacts": (),
     }
 
 

@@ -63,6 +63,7 @@ def attempt_of(db, claim):
     assert values.pop("fence") == claim.fence == 3
     assert (values.pop("finished_at") - values.pop("started_at")).total_seconds() == 7
     assert values.pop("stdout_tail") == "tail-3"
+    assert values.pop("artifacts") == ()
     return values
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -192,6 +192,9 @@ class PostgresSide:
             )
 
     def close(self) -> None:
+        with suppress(psycopg.Error):
+            # the server notices a closed connection a moment later, which another transfer would find locked
+            self._run("select pg_advisory_unlock_all()")
         self._conn.close()
 
     def _run(self, sql: str, params: Sequence[Any] = ()) -> Rows:

@@ -123,8 +123,7 @@ begin
        and t.job_id = g.id
   ), unerred as (
     delete from headway.job_errors e
-     using old o
-     where e.job_id = o.id
+     where e.job_id = any (p_ids) -- not joined: few jobs have one, and a plan for a small table would scan it all
   ), gone as (
     delete from headway.jobs j
      using old o
