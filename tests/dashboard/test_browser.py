@@ -141,6 +141,24 @@ def test_an_action_is_asked_in_a_dialog(chromium: Any, dashboard: Dashboard) -> 
     assert dashboard.app.get(job_id).status == "canceled"
 
 
+@pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)
+def test_the_selected_row_is_in_the_address_and_rows_fit(chromium: Any, dashboard: Dashboard) -> None:
+    with tab(chromium, dashboard) as page:
+        page.goto(f"{dashboard.url}/jobs")
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        chosen = page.locator('tr[aria-selected="true"]').get_attribute("data-key")
+        assert page.url == f"{dashboard.url}/jobs#row={chosen}"
+        page.goto("about:blank")
+        page.goto(f"{dashboard.url}/jobs#row={chosen}")
+        row = page.locator('tr[aria-selected="true"]')
+        assert row.get_attribute("data-key") == chosen
+        assert row.locator("td.nowrap .copy").first.get_attribute("data-copy") == chosen
+        for width in (1280, 1440):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.querySelector('.dense'))") == 0
+
+
 def test_the_keyboard_reaches_everything(chromium: Any, dashboard: Dashboard) -> None:
     with tab(chromium, dashboard) as page:
         page.goto(f"{dashboard.url}/jobs")

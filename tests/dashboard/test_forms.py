@@ -197,6 +197,14 @@ def test_templates_keys_tenants_limits_queues_and_definitions(dashboard: Dashboa
         assert (limit.rate_count, limit.max_running) == (None, 3)
         assert "0 of 3" in root.get("/limits").text
 
+        held = dashboard.app.reserve_queue("mail", expires="1h")
+        assert f"/do/end-reservation?id={held.id}" in root.get("/limits").text
+        assert root.post("/do/end-reservation", data={"id": held.id}).status_code == 303
+        assert dashboard.app.reservations() == []
+        shares = root.get("/queues/mail").text.partition('id="shares"')[2].partition("</section>")[0]
+        assert re.search(r'/t/acme/">acme</a>.*?>2</td>.*?100 %', shares, re.S)
+        assert 'id="shares"' not in root.get("/t/acme/queues/mail").text
+
         form = opened(root.get("/queues/mail/edit"))
         kept = form | {"max_running": "4", "fair": "true", "retention": '{"dead": "30d"}'}
         assert root.post("/queues/mail/edit", data=kept).status_code == 303

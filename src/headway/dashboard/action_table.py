@@ -395,6 +395,17 @@ ACTIONS: dict[str, Action] = {
             danger=True,
         ),
         Action(
+            "end-reservation",
+            "End",
+            "DELETE",
+            "/reservations/{id}",
+            "Workers claim from the queue again at once, whoever reserved it.",
+            "The reservation has ended.",
+            "reservations end {id}",
+            "app.unreserve_queue(queue, {id})",
+            danger=True,
+        ),
+        Action(
             "suspend-tenant",
             "Suspend",
             "POST",

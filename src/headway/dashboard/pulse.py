@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,9 @@ SPANS = {
     "day": Span("hour", timedelta(hours=1), 24),
     "week": Span("hour", timedelta(hours=1), 168),
 }
+
+
+_MOST_SHARES = 10  # tenants on a queue's page; each costs a look at its name
 
 
 async def charts(visit: Visit, name: str, **of: str) -> list[Markup]:
@@ -72,6 +76,34 @@ async def sparks(visit: Visit) -> dict[str, Markup]:
         queue: spark([values.get(each, 0) for each in at], f"{sum(values.values()):,} in the last half hour")
         for queue, values in by_queue.items()
     }
+
+
+@dataclass(frozen=True)
+class TenantShare:
+    """How much of a queue's starts were a tenant's in the last hour."""
+
+    tenant: str
+    started: int
+    share: float
+    depth: int  # queued at the last sample
+
+
+async def tenant_shares(visit: Visit, queue: str) -> list[TenantShare]:
+    """The tenants that a queue served most."""
+    since = _moments(visit.now, SPANS["hour"])[0].isoformat()
+    found = await visit.ask("GET", "/stats", query={"every": "minute", "since": since, "by": "tenant", "queue": queue})
+    started: Counter[str] = Counter()
+    depths: dict[str, int] = {}
+    for each in sorted(found.items, key=lambda each: each.at):
+        started[each.tenant_id] += each.started
+        depths[each.tenant_id] = depths.get(each.tenant_id, 0) if each.depth is None else each.depth
+    whole = started.total()
+    shares = []
+    for tenant_id, count_ in started.most_common(_MOST_SHARES):
+        tenant = await visit.ask("GET", "/admin/tenants/{id}", id=tenant_id)
+        share = count_ / whole if whole else 0.0
+        shares.append(TenantShare(tenant.slug or tenant.id, count_, share, depths[tenant_id]))
+    return shares
 
 
 def _moments(now: datetime, span: Span) -> list[datetime]:

@@ -9,11 +9,25 @@ function select(step) {
   const all = rows();
   if (!all.length) return;
   const at = all.indexOf(selected());
-  const next = all[Math.max(0, Math.min(all.length - 1, at + step))];
-  selected()?.removeAttribute("aria-selected");
-  next.setAttribute("aria-selected", "true");
-  next.scrollIntoView({ block: "nearest" });
+  choose(all[Math.max(0, Math.min(all.length - 1, at + step))]);
 }
+
+// The selected row is in the address, so that a link shows somebody else the same.
+function choose(row) {
+  selected()?.removeAttribute("aria-selected");
+  row.setAttribute("aria-selected", "true");
+  row.scrollIntoView({ block: "nearest" });
+  history.replaceState(history.state, "", `#row=${encodeURIComponent(row.dataset.key)}`);
+}
+
+function chooseNamed() {
+  if (!location.hash.startsWith("#row=")) return;
+  const name = decodeURIComponent(location.hash.slice(5));
+  const row = rows().find((each) => each.dataset.key === name);
+  if (row) choose(row);
+}
+chooseNamed();
+addEventListener("hashchange", chooseNamed);
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -42,6 +56,11 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "Enter" && (at === document.body || at.closest("tr"))) {
     selected()?.querySelector("[data-open]")?.click();
   }
+});
+
+addEventListener("click", (event) => {
+  const row = event.target.closest?.("tbody tr[data-key]");
+  if (row && !event.target.closest("a, button, input, summary, label") && getSelection().isCollapsed) choose(row);
 });
 
 addEventListener("click", async (event) => {

@@ -41,7 +41,7 @@ async def list_keys(visit: Visit) -> Page:
 async def list_limits(visit: Visit) -> Page:
     limits = await visit.ask("GET", "/limits", query={"cursor": visit.query.get("cursor")})
     reservations = (await visit.ask("GET", "/reservations")).items
-    return Page("limits.html", {"limits": limits, "reservations": reservations, "quotas": QUOTAS})
+    return Page("limits.html", {"limits": limits, "reservations": reservations, "quotas": QUOTAS, "actions": ACTIONS})
 
 
 @pages.get("/audit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.dashboard.action_table import ACTIONS
-from headway.dashboard.pulse import charts
+from headway.dashboard.pulse import charts, tenant_shares
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import COUNTED, Visit
 
@@ -20,4 +20,5 @@ async def show_queue(visit: Visit, name: str) -> Page:
     queue = await visit.ask("GET", "/queues/{name}", query=COUNTED, name=name)
     shown = await charts(visit, "hour", queue=name)
     jobs = await visit.ask("GET", "/queues/{name}/jobs", name=name, query={"cursor": visit.query.get("cursor")})
-    return Page("queue.html", {"queue": queue, "jobs": jobs, "charts": shown, "actions": ACTIONS})
+    shares = await tenant_shares(visit, name) if visit.is_superadmin and visit.tenant is None else []
+    return Page("queue.html", {"queue": queue, "jobs": jobs, "charts": shown, "shares": shares, "actions": ACTIONS})
