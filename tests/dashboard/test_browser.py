@@ -157,6 +157,13 @@ def test_the_selected_row_is_in_the_address_and_rows_fit(chromium: Any, dashboar
         for width in (1280, 1440):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.querySelector('.dense'))") == 0
+        page.goto(f"{dashboard.url}/jobs/{dashboard.jobs['dead']}")
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        page.emulate_media(media="print", color_scheme="dark")
+        paper = page.evaluate("getComputedStyle(document.querySelector('.panel')).backgroundColor")
+        assert paper == "rgb(255, 255, 255)", "printed in light, whatever the screen has"
+        assert page.locator(".copy:visible, .actions:visible, .topbar:visible").count() == 0
+        assert page.pdf(format="A4").startswith(b"%PDF")
 
 
 def test_the_keyboard_reaches_everything(chromium: Any, dashboard: Dashboard) -> None:

@@ -158,6 +158,26 @@ def test_a_login_goes_nowhere_else(dashboard: Dashboard) -> None:
         assert "fixed-by-somebody" not in fresh.headers["set-cookie"]
 
 
+def test_a_stolen_cookie_ends_with_the_session_and_none_is_planted(dashboard: Dashboard) -> None:
+    def asks(cookie: str) -> tuple[int, int]:
+        with httpx.Client(base_url=dashboard.url, headers={"Cookie": cookie, "User-Agent": "thief"}) as thief:
+            return thief.get("/jobs").status_code, thief.get("/api/v1/jobs").status_code
+
+    with dashboard.visitor("admin") as admin:
+        (value,) = [each.value for each in admin.cookies.jar if each.name == "headway"]
+        changed = value[:-1] + ("A" if value[-1] != "A" else "B")
+        assert asks(f"headway={value}") == (200, 200), "HttpOnly and TLS keep it from being stolen"
+        assert asks(f"headway={changed}") == (303, 401)
+        assert admin.post("/logout").status_code == 303
+        assert asks(f"headway={value}") == (303, 401)
+    planted = "headway=" + changed
+    with httpx.Client(base_url=dashboard.url, headers={"Sec-Fetch-Site": "same-origin", "Cookie": planted}) as victim:
+        said = victim.post("/login", data={"key": dashboard.keys["viewer"]})
+        assert said.status_code == 303
+        assert changed not in said.headers["set-cookie"], "a login makes a session of its own"
+    assert asks(planted) == (303, 401)
+
+
 def test_forms_of_other_sites_are_refused(dashboard: Dashboard) -> None:
     with dashboard.visitor("operator") as visitor:
         forged = {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}
