@@ -47,6 +47,8 @@ def test_a_link_logs_in_once_and_new_code_is_run(tmp_path: Path) -> None:
             assert "Overview" in visitor.get(f"{address}/").text
         with httpx.Client() as other:
             assert other.get(link[0]).status_code == 401
+        until(lambda: '"status": 401' in said.read_text(), "what was refused is logged")
+        assert '"status": 200' not in said.read_text()
         with contextlib.closing(Headway(f"sqlite:///{tmp_path}/work.db")) as app:
             job = app.enqueue("greet", {"name": "you"})
             assert app.result(job.id, timeout=30).unwrap() == "hello"

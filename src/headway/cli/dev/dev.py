@@ -113,6 +113,7 @@ def _serve(cli: Invocation) -> None:
     """The server's process: with the app's code, so that machines have their graphs."""
     cli.configure_logs()
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the person who started it knows that it started
+    logging.getLogger("headway.api").addFilter(_is_news)
     try:
         from headway.api import Api
         from headway.api.serving.server import serve
@@ -129,6 +130,12 @@ def _serve(cli: Invocation) -> None:
 
     listener = socket.socket(fileno=int(os.environ[_LISTENER_FD]))
     serve(Api(cli.code, site=site), listener, grace_s=1.0)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Open pages ask all the time: of requests, those that were refused or failed are worth a line among the jobs'."""
+    fields = getattr(record, "headway", {})
+    return bool(fields.get("event") != "request" or fields.get("status", 500) >= 400)
 
 
 def _open(link: str) -> None:
