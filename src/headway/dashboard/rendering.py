@@ -34,6 +34,7 @@ class Renderer:
         self._jinja.filters |= {
             "count": numbers.count,
             "counted": numbers.counted,
+            "attempt": lambda job: numbers.attempt(job["tries"], job["status"]),
             "duration": numbers.duration,
             "ms": lambda ms: numbers.duration(None if ms is None else ms / 1_000),
             "size": numbers.size,

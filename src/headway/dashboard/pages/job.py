@@ -14,6 +14,7 @@ from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.drawn.machine import machine_graph
 from headway.dashboard.drawn.timeline import attempts_timeline
 from headway.dashboard.shown.json_text import as_text
+from headway.dashboard.shown.numbers import attempt
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 from headway.errors import NotFound
@@ -152,7 +153,7 @@ def _about(visit: Visit, job: Any) -> list[tuple[str, Any, str | None]]:
         ("Scheduled for", job["scheduled_for"], None),
         ("Expires", job["expires_at"], None),
         ("Timeout", None if job["timeout_ms"] is None else f"{job['timeout_ms'] / 1_000:g} s", None),
-        ("Attempts", f"{job['tries']} of {job['max_attempts']}", None),
+        ("Attempts", f"{attempt(job['tries'], job['status'])} of {job['max_attempts']}", None),
         ("Losses", f"{job['losses']} of {job['max_losses']}" if job["losses"] else None, None),
         ("Delivery", job["delivery"].replace("_", " "), None),
         ("Machine version", job["version"], None),

@@ -30,6 +30,15 @@ def counted(value: int) -> str:
     return count(value) + ("+" if value >= MOST_COUNTED else "")
 
 
+def attempt(tries: int, status: str) -> int:
+    """Which attempt a job is at, or was at its end; `tries` are those that failed.
+
+    >>> [attempt(0, "queued"), attempt(0, "running"), attempt(1, "succeeded"), attempt(5, "dead")]
+    [0, 1, 2, 5]
+    """
+    return tries + (status in ("running", "succeeded"))
+
+
 def duration(seconds: float | None) -> str:
     """A length of time in its two largest units at most.
 
