@@ -69,7 +69,7 @@ class WarmProcess:
     def program(self, name: str, script: str) -> Path:
         """A program of this name, alone in its folder, that runs a script in a forked process."""
         path = self._folder / f"bin-{name}" / name
-        path.parent.mkdir()
+        path.parent.mkdir(exist_ok=True)  # asked for again by a module whose tests come in two parts
         client = _CLIENT.format(socket=str(self._socket), script=script)
         code = self._folder / f"{name}.py"
         code.write_text(client, "utf-8")
