@@ -9,10 +9,13 @@ from html import unescape
 from uuid import UUID
 
 import httpx2 as httpx
+import pytest
 
+from headway.app.webhooks import keys_of
 from headway.dashboard import forms
 from headway.dashboard.forms import Field, body_of_change, body_of_new, merged
 from headway.dashboard.table import Form
+from headway.webhooks import MASTER
 from tests.dashboard.conftest import HOSTILE, Dashboard
 
 
@@ -105,7 +108,9 @@ def test_a_schedule_is_previewed_made_and_changed(dashboard: Dashboard) -> None:
     assert schedule.id not in [each.id for each in acme.schedules()]
 
 
-def test_templates_keys_tenants_limits_queues_and_definitions(dashboard: Dashboard) -> None:
+def test_templates_keys_tenants_limits_queues_and_definitions(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     acme = dashboard.app.tenant("acme")
     with dashboard.visitor("admin") as admin:
         form = opened(admin.get("/templates/new")) | {"name": "mine", "kind": "send_email"}
@@ -128,8 +133,16 @@ def test_templates_keys_tenants_limits_queues_and_definitions(dashboard: Dashboa
         assert "holds a secret" in secret.text
         headers = {"Authorization": ["Bearer ", {"$secret": "SHOP"}]}
         stored = form | {"url": "https://shop.example", "events": "order.*, x.y", "headers": json.dumps(headers)}
+        monkeypatch.setenv(MASTER, "m" * 40)
         made = admin.post("/connectors/new", data=stored)
-        assert made.headers["location"] == "/connectors", made.text
+        shown = f">{keys_of(acme.get_connector('shop')).secret}<"
+        assert shown in made.text
+        assert made.headers["cache-control"] == "no-store"
+        monkeypatch.delenv(MASTER)
+        unshown = admin.post("/connectors/new", data=stored | {"name": "unshown"}).text
+        assert "cannot show its secret" in unshown
+        assert "headway webhooks rotate unshown" in unshown
+        acme.delete_connector("unshown")
         connector = acme.get_connector("shop")
         assert (connector.headers, connector.events, connector.enabled) == (headers, ["order.*", "x.y"], True)
         page = f"/connectors/{connector.id}/edit"

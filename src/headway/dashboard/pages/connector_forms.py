@@ -63,10 +63,11 @@ async def create_connector(visit: Visit, given: Form) -> Page | Redirect:
     async def show(state: FormState, status: int) -> Page:
         return _page(visit, state, status)
 
-    async def store(body: dict[str, Any]) -> Redirect:
+    async def store(body: dict[str, Any]) -> Page | Redirect:
         made = await visit.ask("POST", "/connectors", body=body)
-        secret = f" Its secret is shown by: headway webhooks rotate {made.name}" if made.kind == WEBHOOK else ""
-        return Redirect(visit.url("/connectors"), f"Connector {made.name} is stored.{secret}")
+        if made.kind == WEBHOOK:
+            return Page("webhook_made.html", {"made": made})
+        return Redirect(visit.url("/connectors"), f"Connector {made.name} is stored.")
 
     return await create((_KIND, *_FIELDS), given, show, store)
 
