@@ -184,7 +184,7 @@ class Api:
                 raise Refused(404, "no name or id holds a NUL character")
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
             body = b"" if route.upload else await read_body(request, route.limit)
-            query = request.query_params.multi_items()
+            query = [] if route.query is None else request.query_params.multi_items()
             call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
             return _response(await _within(route, call))
 

@@ -172,8 +172,9 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
 def job_builder(base: tuple[Options, NewJob], options: Mapping[str, Any], *, now: int) -> Callable[[str], NewJob]:
     """Makes jobs from payloads, of a kind whose options, and the row of a job with just these, are known: the given
     ones win. They are checked once for all of its jobs."""
-    default, own = base
-    merged, row = default.merged_with(own, options)
+    merged, row = base
+    if options:  # most enqueues give none
+        merged, row = merged.merged_with(row, options)
     uniqueness.check_conflict(merged)
     checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
     row = msgspec.structs.replace(row, max_losses=merged.max_losses)

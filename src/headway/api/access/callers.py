@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from headway.api.access.keys import REMEMBERED_S, Keys
 from headway.api.access.oidc_settings import OidcSettings
-from headway.api.access.sessions import Sessions, address_of
+from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import tenant_id_of
 from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Refused
@@ -41,14 +41,16 @@ class Callers:
 
     async def check(self, request: Request) -> ApiKey:
         """The caller, with its rights, in the shape of a key; raises `Refused`."""
-        authorization = Exchange.of(request).sent.get("authorization")
+        exchange = Exchange.of(request)
+        authorization = exchange.sent.get("authorization")
         if authorization is None and (key := await self._sessions.check(request)) is not None:
             return key
-        scheme, _, text = (authorization or "").partition(" ")
-        # a key has no dots, and a token has two
-        if self._issuer is not None and scheme.lower() == "bearer" and text.count(".") == 2:
-            return await self._holder(self._issuer, text.strip())
-        return await self._keys.check(authorization, address_of(request))
+        if self._issuer is not None:
+            scheme, _, text = (authorization or "").partition(" ")
+            # a key has no dots, and a token has two
+            if scheme.lower() == "bearer" and text.count(".") == 2:
+                return await self._holder(self._issuer, text.strip())
+        return await self._keys.check(authorization, exchange.address)
 
     async def _holder(self, issuer: Issuer, token: str) -> ApiKey:
         from headway.api.access.oidc import as_key

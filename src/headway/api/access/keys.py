@@ -20,6 +20,7 @@ from headway.model.key_text import read_key
 REMEMBERED_S = 4.0  # a revoked key is refused everywhere after 5 seconds, a slow look at the database included
 _MOST = 10_000
 _NO_HASH = bytes(32)
+_MINUTE = timedelta(minutes=1)
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -111,7 +112,6 @@ class Keys:
         return found
 
     def _note_use(self, key: ApiKey, now: datetime) -> None:
-        minute = now.replace(second=0, microsecond=0)
         last = self._written.get(key.id, key.last_used_at)
-        if last is None or minute - last >= timedelta(minutes=1):
-            self._used[key.id] = self._written[key.id] = minute
+        if last is None or now - last >= _MINUTE:
+            self._used[key.id] = self._written[key.id] = now.replace(second=0, microsecond=0)

@@ -18,6 +18,7 @@ from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JsonObject
 from headway.errors import Duplicate, HeadwayError, Replayed
+from headway.model.codec import check_text
 from headway.model.definition import Definition
 from headway.model.job import Brief, Delivery, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.status import UNFINISHED, Status
@@ -165,7 +166,7 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
 async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
     """The jobs, as the key may enqueue them; raises `Refused`."""
     await call.verbs.alearn(None)
-    made_by: dict[str, Any] = {"created_by": call.actor}
+    made_by: dict[str, Any] = {"created_by": check_text(call.actor, "created_by")}
     if (trace := call.trace) is not None:
         made_by["trace_id"] = trace
     built: list[NewJob] = []
@@ -193,10 +194,11 @@ async def _first_of_many(
     """What makes jobs like this one, and the first of them: what is allowed of it is allowed of all."""
     kind, options = _options(call, job)
     definition = await _active(call, kind)
-    build = call.verbs.job_builder(kind, **options, **made_by)
+    build = call.verbs.job_builder(kind, **options)
 
     def build_from(payload: Any) -> NewJob:
-        return build({} if payload is msgspec.UNSET else msgspec.Raw(bytes(payload)))
+        new = build({} if payload is msgspec.UNSET else msgspec.Raw(bytes(payload)))
+        return msgspec.structs.replace(new, **made_by)
 
     first = build_from(payload)
     _check(call, first, definition, options)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
@@ -30,12 +30,12 @@ class DatabaseWatch:
         self._silent = False
         self._asked = 0.0
 
-    @asynccontextmanager
-    async def request(self) -> AsyncIterator[None]:
+    def request(self) -> AbstractAsyncContextManager[None]:
         """Raises `StoreUnavailable` when the database is silent."""
-        if self._app.store.dialect == "sqlite":  # a file is not silent
-            yield
-            return
+        return nullcontext() if self._app.store.dialect == "sqlite" else self._watched()  # a file is not silent
+
+    @asynccontextmanager
+    async def _watched(self) -> AsyncIterator[None]:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
         if self._silent:

@@ -29,15 +29,17 @@ async def read_body(request: Request, limit: int) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
-            async for chunk in request.stream():
-                body += chunk
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "the client went away before its body had arrived")
+                body += message.get("body", b"")
                 if len(body) > limit:
                     raise _too_large(limit)
+                if not message.get("more_body", False):
+                    return bytes(body)
     except TimeoutError:
         raise Refused(408, f"the body did not arrive within {BODY_S:g} s", headers={"Connection": "close"}) from None
-    except ClientDisconnect:
-        raise Refused(400, "the client went away before its body had arrived") from None
-    return bytes(body)
 
 
 async def read_upload(request: Request, limit: int) -> AsyncIterator[bytes]:
