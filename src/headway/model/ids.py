@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import threading
 import time
 import uuid
@@ -15,24 +16,32 @@ _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 
 
+_DRAWN = 256  # ids whose random bits are drawn at once: asking the system takes longer than the rest of an id
+
+
 class _Sequence:
     """Makes ids of one process strictly increase, also within one millisecond and when the clock steps back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last = 0
+        self._drawn: list[int] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
     def _after_fork(self) -> None:
         self._lock = threading.Lock()
+        self._drawn = []  # the parent uses those
 
-    def next(self) -> int:
+    def next(self) -> tuple[int, int]:
+        """A stamp, and 64 random bits."""
         # 48 bits of milliseconds and 12 of their fraction, as RFC 9562 (method 3) allows
         now = time.time_ns() * 4096 // 1_000_000
         with self._lock:
             self._last = now if now > self._last else self._last + 1
-            return self._last
+            if not self._drawn:
+                self._drawn = list(struct.unpack(f"={_DRAWN}Q", os.urandom(8 * _DRAWN)))
+            return self._last, self._drawn.pop()
 
 
 _sequence = _Sequence()
@@ -40,14 +49,8 @@ _sequence = _Sequence()
 
 def new_id() -> str:
     """A new UUIDv7, later ones sorting after earlier ones of this process."""
-    stamp = _sequence.next()
-    value = (
-        (stamp >> 12) << 80
-        | 0x7 << 76
-        | (stamp & 0xFFF) << 64
-        | 0b10 << 62
-        | int.from_bytes(os.urandom(8)) & 0x3FFF_FFFF_FFFF_FFFF
-    )
+    stamp, random = _sequence.next()
+    value = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | random & 0x3FFF_FFFF_FFFF_FFFF
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
