@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from headway.define import Context
 from headway.errors import ConfigError, HeadwayError
 from headway.model.listing import Filter
+from headway.model.trigger import Declaration
 from headway.worker import Event, Summary, Worker
-from tests.worker_harness import WorkerHarness
+from tests.conftest import START
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 
 def test_a_job_enqueued_in_this_process_does_not_wait_for_a_poll(harness: WorkerHarness) -> None:
@@ -374,6 +377,41 @@ def test_a_startup_error_ends_the_worker_before_it_claims(harness: WorkerHarness
     with pytest.raises(HeadwayError, match=r"open_pool raised OSError: no route"):
         harness.drain(startup=[open_pool])
     assert harness.get(job_id).status == "queued"
+
+
+def test_a_worker_told_to_stop_while_it_starts_leaves_no_row(harness: WorkerHarness) -> None:
+    def workers() -> list[Any]:
+        return list(harness.store.run(harness.store.ops.workers()))
+
+    def told(_: datetime) -> Declaration:
+        assert len(workers()) == 1
+        worker.stop()
+        return Declaration()
+
+    class Unanswered(FaultyStore):
+        """Registers the worker, and gives no answer."""
+
+        async def arun(self, op: Any, **options: Any) -> Any:
+            result = await super().arun(op, **options)
+            if not worker.is_stopping:
+                told(START)
+                await asyncio.Event().wait()
+            return result
+
+    for worker in (harness.worker(declare=told), harness.worker(store=Unanswered(harness.store))):
+        harness.run(worker.run())
+        assert not worker.started.is_set()
+        assert workers() == []
+
+
+def test_a_worker_that_fails_to_start_leaves_no_row(harness: WorkerHarness) -> None:
+    def declare(_: datetime) -> Declaration:
+        assert harness.store.run(harness.store.ops.workers())
+        raise ConfigError("no such schedule")
+
+    with pytest.raises(ConfigError, match="no such schedule"):
+        harness.run(harness.worker(declare=declare).run())
+    assert harness.store.run(harness.store.ops.workers()) == []
 
 
 def test_a_worker_introduces_itself(harness: WorkerHarness) -> None:

@@ -74,7 +74,11 @@ class Lease:
         """Register under a new id."""
         worker_id = new_id()
         self._served.take_unwritten()
-        reply = await self._database.run(self._ops.register(self._describe(worker_id)))
+        try:
+            reply = await self._database.run(self._ops.register(self._describe(worker_id)))
+        except asyncio.CancelledError:
+            self.worker_id = worker_id  # the row may be there all the same: signing off deletes it
+            raise
         self.worker_id = worker_id
         self._take(reply)
         await self._served.refresh(self._database)

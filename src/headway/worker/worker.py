@@ -63,8 +63,8 @@ class Worker:
     """Claims jobs of some queues and runs them, until stopped or idle. One `run` per object.
 
     `queues` gives the slots of each queue; `concurrency` bounds them together (default: their sum). `order` says which
-    queue comes first. Startup
-    functions run before the first claim, shutdown functions after the last job; both may be async.
+    queue comes first. Startup functions run before the first claim, shutdown functions after the last job; both may be
+    async.
     """
 
     def __init__(
@@ -170,15 +170,16 @@ class Worker:
         self._assemble(until_idle)
         # first of all: an event that is emitted while it gets ready must not wait for the next round
         self._emitted.add(self._on_emitted)
+        ready = False
         try:
             ready = await self._ready_unless_stopped()
-        except BaseException:
-            self._emitted.remove(self._on_emitted)
-            raise
+        finally:
+            if not ready:
+                self._emitted.remove(self._on_emitted)
+                if self.worker_id:  # others would count its row until the lease is over
+                    await self._sign_off(LAST_WRITES_S, [])
         if not ready:
-            self._emitted.remove(self._on_emitted)
-            log.info("worker stopped before it began", worker_id=self.worker_id)
-            return
+            return log.info("worker stopped before it began", worker_id=self.worker_id)
         self._start()
         try:
             await self._stopping.wait()
