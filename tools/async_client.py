@@ -30,6 +30,15 @@ _TEXTS = (
     ("self.send(", "await self.send("),
     ("page = self.page(", "page = await self.page("),
     ("            yield from page.items\n", "            for job in page.items:\n                yield job\n"),
+    ("with self._http.stream(", "async with self._http.stream("),
+    ("for chunk in response.iter_bytes()", "async for chunk in response.aiter_bytes()"),
+    (" response.read()", " await response.aread()"),
+    (
+        "yield from stream.read(chunk)\n",
+        "for event in stream.read(chunk):\n                                yield event\n",
+    ),
+    ("return self.change(", "return await self.change("),
+    ("return self.retry(", "return await self.retry("),
     ("`client.", "`await client."),
 )
 

@@ -19,17 +19,22 @@ import headway_client
 import httpx2
 from headway_client import (
     ApiError,
+    Attempt,
     Await,
+    Cancel,
     Client,
     Context,
     Done,
     Fatal,
+    Gone,
+    Job,
     Next,
     Replay,
     Retry,
     Sleep,
     Spawn,
     Stop,
+    StreamEvent,
     Worker,
 )
 
@@ -106,6 +111,8 @@ class Conformance:
                 return list(client.jobs(**args))
             case "change":
                 return client.change(args["id"], **args["changes"])
+            case "stream":
+                return _streamed(client, args["id"], args.get("run", False))
             case "until":
                 wanted = dict(args)
                 job_id = wanted.pop("id")
@@ -119,7 +126,7 @@ class Conformance:
                 worker_id = client.get(args["id"]).fields["worker_id"]
                 headers = {"Authorization": f"Bearer {self._served.keys['ADMIN_KEY']}"}
                 return httpx2.post(f"{self._served.address}/api/v1/workers/{worker_id}/dead", headers=headers).json()
-            case "signal" | "emit" | "get" | "result" | "attempts" | "why" | "cancel" | "retry" | "run":
+            case "signal" | "emit" | "get" | "result" | "attempts" | "why" | "cancel" | "retry" | "run" | "reschedule":
                 first = [args.pop(each) for each in ("id", "name") if each in args]
                 return getattr(client, name)(*first, **args)
         raise AssertionError(f"no call {name}")
@@ -133,6 +140,8 @@ class Conformance:
             raise RuntimeError(said["fail"])
         if "retry" in said:
             raise Retry(said["retry"], said["reason"])
+        if "cancel" in said:
+            raise Cancel(said["cancel"])
         if "fatal" in said:
             raise Fatal(said["fatal"])
         if "hold" in said:
@@ -165,6 +174,22 @@ def _play_step(does: list[dict[str, Any]], ctx: Context) -> Any:
         case {"stop": reason}:
             return Stop(reason)
     raise AssertionError(f"no outcome {said}")
+
+
+def _streamed(client: Client, job_id: str, run: bool) -> dict[str, Any]:
+    """What a stream told."""
+    events: list[StreamEvent] = []
+    for each in client.stream(job_id):
+        events.append(each)
+        if run and len(events) == 1:
+            client.run(job_id)
+    statuses = [each.status for each in events if isinstance(each, Job)]
+    return {
+        "first": statuses[0],
+        "last": statuses[-1],
+        "attempts": [each.status for each in events if isinstance(each, Attempt)],
+        "gone": any(isinstance(each, Gone) for each in events),
+    }
 
 
 def run_all(served: Served) -> list[str]:

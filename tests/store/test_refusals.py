@@ -70,6 +70,7 @@ ONLY_POSTGRES = {
     "what the store gives as a value, and SQL, which has none, raises": (
         "complete: 'job % is a machine",
         "fail: 'a failure has an error",
+        "fail_many: 'an execution ended",
         "refuse_lost: ",
     ),
     "values that both stores have checked by the model: SQL has its own words for them": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import socket
 import threading
 from datetime import UTC, datetime, timedelta
@@ -12,24 +13,32 @@ from uuid import uuid4
 
 import pytest
 from headway_client import (
+    ApiError,
     AsyncClient,
+    Attempt,
     Client,
     Duplicate,
+    Gone,
     Invalid,
+    Job,
     JobFailed,
+    LogText,
     NotAllowed,
     NotFinished,
     NotFound,
     Settings,
     Unauthorized,
     Unavailable,
+    UnexpectedAnswer,
 )
 from headway_client.convert import from_json, to_json
 from headway_client.errors import ConfigError
 from headway_client.settings import seconds
+from headway_client.streams import EventReader
 from pydantic import BaseModel
 
 from headway import Headway
+from tests.connectors.loopback import answer, serving
 from tools.async_client import CLIENT, derived
 
 
@@ -60,7 +69,12 @@ def test_jobs(app: Headway, client: Client) -> None:
     assert client.cancel(made.id, reason="enough") == "canceled"
     with pytest.raises(JobFailed, match="canceled: enough"):
         client.result(made.id).unwrap()
-    assert client.retry(made.id).status == "queued"
+    assert client.reschedule(made.id, delay=timedelta(hours=1)).status == "scheduled"
+    at = datetime(2030, 1, 2, tzinfo=UTC)
+    assert client.reschedule(made.id, scheduled_for=at).scheduled_for == at
+    for wrong in ({}, {"delay": 1, "scheduled_for": at}):
+        with pytest.raises(TypeError, match="give a time"):
+            client.reschedule(made.id, **wrong)
     client.cancel(made.id)
     later = client.retry(made.id, delay=timedelta(hours=1), max_attempts=9, payload=Welcome(8), keep_place=False)
     assert (later.status, later.fields["max_attempts"], later.payload["user_id"]) == ("scheduled", 9, 8)
@@ -141,6 +155,70 @@ def test_a_lost_answer_creates_one_job(app: Headway, client: Client) -> None:
     keys = [line for asked in seen for line in asked.split(b"\r\n") if line.lower().startswith(b"idempotency-key")]
     assert (len(keys), len(set(keys))) == (2, 1)
     assert [job.id for job in app.jobs()] == [made.id]
+
+
+def test_an_answer_that_is_not_as_promised_is_refused_and_no_redirect_is_followed() -> None:
+    close = {"connection": "close"}
+    said = {
+        "html": answer(200, "<html>", **close),
+        "other": answer(200, '{"id": 7}', **close),
+        "list": answer(200, "[]", **close),
+        "moved": answer(302, location="http://127.0.0.1:1/", **close),
+        "proxy": answer(502, "<html>", **close),
+        "event": answer(200, "event: job\ndata: {}\n\n", **close),
+    }
+    with serving(lambda asked: said[asked.target.split("/")[4]]) as server:
+        settings = Settings(api=server.url, key="hw_x", retries=0)
+        with Client(settings=settings) as client:
+            for name in ("html", "other", "list"):
+                with pytest.raises(UnexpectedAnswer, match=f"GET /jobs/{name} is not as promised"):
+                    client.get(name)
+            for name, status in (("moved", 302), ("proxy", 502)):
+                for ask in (client.get, lambda name: list(client.stream(name))):
+                    with pytest.raises(ApiError) as refused:
+                        ask(name)
+                    assert refused.value.status == status
+            with pytest.raises(UnexpectedAnswer, match='an event "job" of the stream'):
+                list(client.stream("event"))
+
+
+def test_a_stream_resumes_where_it_was_cut() -> None:
+    job = {"id": "x", "kind": "k", "queue": "q", "payload": {}}
+    parts = [
+        [("job", "1-0", job | {"status": "running"}), ("log", "1-4", {"fence": 1, "from": 0, "to": 4, "text": "ü€\n"})],
+        [("attempt", "1-4", {"fence": 1, "status": "succeeded"}), ("new", "", {})],
+        [("job", "1-4", job | {"status": "succeeded"})],
+        [("job", "1-4", job | {"status": "succeeded"}), ("gone", "1-4", {}), ("job", "", {})],
+    ]
+    turns = iter(parts)
+
+    def script(_: Any) -> bytes:
+        text = "".join(f"event: {n}\nid: {i}\ndata: {json.dumps(v)}\n\n" for n, i, v in next(turns))
+        return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hi\n\n" + text.encode()
+
+    async def followed(settings: Settings) -> list[Any]:
+        async with AsyncClient(settings=settings) as ask:
+            return [each async for each in ask.stream("x", follow=True)]
+
+    with serving(script) as server:
+        settings = Settings(api=server.url, key="hw_x", retries=1)
+        with Client(settings=settings) as near:
+            found = list(near.stream("x"))
+        assert [type(each) for each in found] == [Job, LogText, Attempt, Job]
+        assert (found[1], found[3].status) == (LogText(1, 0, 4, "ü€\n"), "succeeded")
+        assert [each.headers.get("last-event-id") for each in server.asked] == [None, "1-4", "1-4"]
+        # with follow, the job's end is not the stream's
+        assert [type(each) for each in asyncio.run(followed(settings))] == [Job, Gone]
+    text = ': hi\r\nevent: job\r\nid: 1-2\r\ndata: {"a":\r\ndata: "ü€😀"}\r\n\r\ndata:plain\n\nid\ndata: x\r\rdata: cut'
+    data = text.encode()
+    for size in (1, 2, 3, 7, len(data)):
+        reader = EventReader()
+        events = [each for at in range(0, len(data), size) for each in reader.feed(data[at : at + size])]
+        assert [(each.event, each.data, each.id) for each in events] == [
+            ("job", '{"a":\n"ü€😀"}', "1-2"),
+            ("message", "plain", "1-2"),
+            ("message", "x", ""),
+        ]
 
 
 def test_a_server_that_is_away_is_named() -> None:

@@ -11,5 +11,5 @@ export { VERSION } from "./version.js";
 export { Context, Stopped } from "./context.js";
 export { handler, machine, step, type Handler, type Step } from "./handlers.js";
 export { Logger, type LogFields, type LogLine, type LogSink } from "./logs.js";
-export { Fatal, outcome, Retry, StepOutcome, type Child } from "./outcomes.js";
+export { Cancel, Fatal, outcome, Retry, StepOutcome, type Child } from "./outcomes.js";
 export { Worker, type WorkerOptions } from "./worker.js";

@@ -75,6 +75,11 @@ export class Retry extends Error {
   }
 }
 
+/** Thrown by a handler: end the job canceled, without another try. */
+export class Cancel extends Error {
+  override readonly name = "Cancel";
+}
+
 /** Thrown by a handler: another try could not help, the job is dead. */
 export class Fatal extends Error {
   override readonly name = "Fatal";

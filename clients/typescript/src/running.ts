@@ -2,7 +2,7 @@
 
 import { type Context, Stopped } from "./context.js";
 import type { Handler } from "./handlers.js";
-import { Fatal, Retry, StepOutcome } from "./outcomes.js";
+import { Cancel, Fatal, Retry, StepOutcome } from "./outcomes.js";
 import { encode } from "./requests.js";
 import type { EndIn } from "./wire.js";
 
@@ -76,10 +76,15 @@ export class Running {
     if (stopped instanceof Stopped) {
       if (stopped.why === "timeout") {
         ctx.logger.warning(stopped.message);
-        return { error: stopped.message };
+        return { status: "timeout", error: stopped.message };
       }
-      // it was asked to stop, and did; the server makes it canceled if that was asked
+      // it was asked to stop, and that is why it ended, whatever the handler threw then
+      if (stopped.why === "canceled") return { status: "canceled", error: isAbort(error) ? null : textOf(error) };
       return { error: stopped.message, delay: 0 };
+    }
+    if (error instanceof Cancel) {
+      ctx.logger.info("the handler canceled its job", { error: error.message });
+      return { status: "canceled", error: error.message.toWellFormed() || "the handler canceled its job" };
     }
     if (error instanceof Retry) {
       ctx.logger.info("the handler asked for a retry", { error: error.message });
@@ -113,6 +118,11 @@ function timeoutOf(ctx: Context): { promise: Promise<never>; clear: () => void }
     timer = setTimeout(late, Math.min(ms, 2 ** 31 - 1)); // a longer one would fire at once
   });
   return { promise, clear: () => clearTimeout(timer) };
+}
+
+/** Whether it only says that a signal aborted: a `Stopped`, or what `fetch` and others throw. */
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
 }
 
 /** The stack, and those of its causes. */

@@ -452,7 +452,7 @@ export interface OutcomeIn {
   version?: number | undefined;
 }
 
-/** How one execution ended: with an `error` it failed, with an `outcome` a machine's step is over, else it succeeded with `result`. `attempt_no` is `fence`, `error_text` is `error`. */
+/** How one execution ended: with an `error` it failed, with an `outcome` a machine's step is over, else it succeeded with `result`. A `status` says more of a bad end: it was over its time, or it stopped because the job was canceled, which needs no error. `attempt_no` is `fence`, `error_text` is `error`. */
 export interface EndIn {
   id: string;
   fence?: number | null | undefined;
@@ -462,6 +462,7 @@ export interface EndIn {
   continue?: boolean | undefined;
   error?: string | null | undefined;
   error_text?: string | null | undefined;
+  status?: "canceled" | "failed" | "timeout" | null | undefined;
   retry?: boolean | undefined;
   delay?: string | number | null | undefined;
   exit_code?: number | null | undefined;

@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import {
   ApiError,
+  Cancel,
   type Context,
   Fatal,
   handler,
@@ -15,6 +16,8 @@ import {
   Retry,
   step,
   type StepOutcome,
+  type StreamEvent,
+  type When,
   Worker,
 } from "@headway/client";
 import { z } from "zod";
@@ -101,6 +104,10 @@ async function perform(call: string, args: Record<string, any>): Promise<unknown
       return client.change(id, rest["changes"]);
     case "run":
       return client.run(id);
+    case "reschedule":
+      return client.reschedule(id, rest as When);
+    case "stream":
+      return streamed(id, rest["run"] === true);
     case "signal": {
       const { name, payload, ...options } = rest;
       return client.signal(id, name, payload, options);
@@ -126,6 +133,16 @@ async function perform(call: string, args: Record<string, any>): Promise<unknown
   }
 }
 
+/** What a stream told. */
+async function streamed(id: string, run: boolean): Promise<unknown> {
+  const events: StreamEvent[] = [];
+  for await (const each of client.stream(id)) if (events.push(each) === 1 && run) await client.run(id);
+  const statuses = events.flatMap((each) => (each.event === "job" ? [each.job.status] : []));
+  const attempts = events.flatMap((each) => (each.event === "attempt" ? [each.attempt.status] : []));
+  const gone = events.some((each) => each.event === "gone");
+  return { first: statuses[0], last: statuses.at(-1), attempts, gone };
+}
+
 async function collected<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];
   for await (const each of items) found.push(each);
@@ -140,6 +157,7 @@ const Entry = z.object({
   fail: z.string().optional(),
   retry: z.number().optional(),
   reason: z.string().optional(),
+  cancel: z.string().optional(),
   fatal: z.string().optional(),
   report: z.string().optional(),
   hold: z.boolean().optional(),
@@ -153,6 +171,7 @@ const play = handler(z.object({ does: z.array(Entry).min(1) }), async ({ does },
   }
   if (said.fail !== undefined) throw new Error(said.fail);
   if (said.retry !== undefined) throw new Retry(said.retry, said.reason);
+  if (said.cancel !== undefined) throw new Cancel(said.cancel);
   if (said.fatal !== undefined) throw new Fatal(said.fatal);
   if (said.hold) {
     await new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));

@@ -118,7 +118,7 @@ def snoozed(claim: Claim, delay: Duration) -> Settlement:
     return Settlement(id=claim.id, fence=claim.fence, status="snoozed", to="scheduled", delay_ms=to_ms(delay, "delay"))
 
 
-def canceled(claim: Claim, reason: str | None) -> Settlement:
+def canceled(claim: Budget, reason: str | None) -> Settlement:
     return Settlement(id=claim.id, fence=claim.fence, status="canceled", to="canceled", error=reason)
 
 

@@ -9,7 +9,7 @@ import psycopg
 
 from headway.model import retry
 from headway.model.job import Claim
-from headway.model.reported import Completion, Failure
+from headway.model.reported import Completion, Ended, Failure
 
 POLICIES = [
     {"delivery": delivery, "max_attempts": attempts, "backoff_base_ms": 1_000, "backoff_cap_ms": cap}
@@ -21,7 +21,7 @@ POLICIES = [
         ("at_most_once", 2, 600),
     )
 ]
-SAYINGS: list[dict[str, Any]] = [{}, {"retry": False}, {"delay_ms": 0}, {"delay_ms": 60_000}]
+SAYINGS: list[dict[str, Any]] = [{}, {"retry": False}, {"delay_ms": 0, "status": "timeout"}, {"delay_ms": 60_000}]
 
 
 def _shown(db: Any, job_id: str, *, exact: bool) -> tuple[Any, ...]:
@@ -50,9 +50,10 @@ def _shown(db: Any, job_id: str, *, exact: bool) -> tuple[Any, ...]:
 
 
 def _by_model(db: Any, claim: Claim, said: dict[str, Any]) -> None:
+    status = said.get("status", "failed")
     if said.get("retry", True):
         delay = said.get("delay_ms")
-        end = retry.failed(claim, "boom", delay=None if delay is None else delay / 1_000)
+        end = retry.failed(claim, "boom", status=status, delay=None if delay is None else delay / 1_000)
     else:
         end = retry.dead(claim, "boom")
     assert db.settle_all([end]) == []
@@ -61,12 +62,13 @@ def _by_model(db: Any, claim: Claim, said: dict[str, Any]) -> None:
 def _by_sql(db: Any, claim: Claim, said: dict[str, Any]) -> str:
     delay = said.get("delay_ms")
     ((status,),) = db.sql(
-        "select headway.fail(?::uuid, ?::uuid, ?::integer, 'boom', ?::boolean, ?::interval)",
+        "select headway.fail(?::uuid, ?::uuid, ?::integer, 'boom', ?::boolean, ?::interval, ?::text)",
         db.home(),
         claim.id,
         claim.fence,
         said.get("retry", True),
         None if delay is None else f"{delay} milliseconds",
+        said.get("status", "failed"),
     )
     return status
 
@@ -102,10 +104,17 @@ def test_losses_count_against_an_at_most_once_job(db: Any) -> None:
 
 
 def test_what_was_asked_to_cancel_is_canceled_and_what_succeeded_is_not(db: Any) -> None:
-    one, two = db.enqueue_ids(2)
+    one, two, told = db.enqueue_ids(3, max_attempts=1)
+    db.sql(f"update {db.table('jobs')} set max_attempts = 2 where id = '{one}'")
     claims = {claim.id: claim for claim in db.claim()}
-    db.cancel(one, two, reason="enough")
+    db.cancel(one, two, told, reason="enough")
     assert db.fail(Failure(one, claims[one].fence, "boom")).statuses == {one: "canceled"}
+    # a worker that was told says so: not dead, though it was the last try, and nothing is charged
+    stopped = Failure(told, claims[told].fence, None, status="canceled")
+    for _ in range(2):  # a repeat gives the same answer
+        assert db.fail(stopped) == Ended({told: "canceled"})
+    job, (attempt,) = db.job(told), db.attempts(told)
+    assert (job.error, job.tries, attempt.status, attempt.error) == ("enough", 0, "canceled", "enough")
     assert db.complete(Completion(two, claims[two].fence, "7")).statuses == {two: "succeeded"}
     assert db.job(two).result == 7
 
@@ -173,6 +182,7 @@ def test_sql_completes_fails_and_refuses(db: Any, make: Any) -> None:
         ("fail", ("'boom'", "true", "interval '-1 s'")),
         ("fail", ("'boom'", "true", "interval '101 years'")),
         ("fail", ("null",)),
+        ("fail", ("'boom'", "true", "null", "'succeeded'")),
         ("complete", ("'[1e999]'",)),
     ):
         assert call(what, job, job.fence, *more) == "HW004"
@@ -185,3 +195,5 @@ def test_sql_completes_fails_and_refuses(db: Any, make: Any) -> None:
     machine = db.take()
     assert call("complete", machine, machine.fence) == "HW003"
     assert call("fail", machine, machine.fence, "'boom'", "false") == "dead"
+    job = db.start()
+    assert call("fail", job, job.fence, "null", "true", "null", "'canceled'") == "canceled"

@@ -17,10 +17,12 @@ from headway_client.errors import (
     TooMany,
     Unauthorized,
     Unavailable,
+    UnexpectedAnswer,
 )
-from headway_client.outcomes import Await, Done, Fatal, Next, Replay, Retry, Sleep, Spawn, Stop
+from headway_client.outcomes import Await, Cancel, Done, Fatal, Next, Replay, Retry, Sleep, Spawn, Stop
 from headway_client.settings import Settings
-from headway_client.values import Artifact, Attempt, Enqueued, Job, Outcome, Page
+from headway_client.streams import StreamEvent
+from headway_client.values import Artifact, Attempt, Enqueued, Gone, Job, LogText, Outcome, Page
 from headway_client.version import __version__
 from headway_client.worker import Worker
 
@@ -30,6 +32,7 @@ __all__ = [
     "AsyncClient",
     "Attempt",
     "Await",
+    "Cancel",
     "Client",
     "ConfigError",
     "Context",
@@ -37,11 +40,13 @@ __all__ = [
     "Duplicate",
     "Enqueued",
     "Fatal",
+    "Gone",
     "HeadwayError",
     "Invalid",
     "Job",
     "JobFailed",
     "LeaseLost",
+    "LogText",
     "Next",
     "NotAllowed",
     "NotFinished",
@@ -54,9 +59,11 @@ __all__ = [
     "Sleep",
     "Spawn",
     "Stop",
+    "StreamEvent",
     "TooMany",
     "Unauthorized",
     "Unavailable",
+    "UnexpectedAnswer",
     "Worker",
     "__version__",
 ]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
 
 from headway_client import verbs
+from headway_client.errors import NotAllowed
+from headway_client.outcomes import Duration
 from headway_client.requests import Request, answered, options, pause_s, sent, unreachable
 from headway_client.settings import Settings
+from headway_client.streams import JobStream, StreamEvent
 from headway_client.values import FINISHED, Attempt, Enqueued, Job, Outcome, Page
 
 T = TypeVar("T")
@@ -109,6 +113,28 @@ class AsyncClient:
         """Why the job is not running, or what it is doing."""
         return await self.send(verbs.why(job_id))
 
+    async def stream(self, job_id: str, *, follow: bool = False) -> AsyncIterator[StreamEvent]:
+        """What happens to a job as it happens: a `Job` whenever it changes, an `Attempt` for each execution that ends,
+        `LogText` for what it logs, `Gone` if it was deleted. A broken connection is made again and resumes. It ends
+        once the job has ended or was deleted; with `follow` only then."""
+        stream = JobStream(verbs.stream(job_id), self.settings, follow=follow)
+        while not stream.over:
+            response: httpx2.Response | None = None
+            failure: Exception | None = None
+            try:
+                async with self._http.stream(**stream.connect()) as response:
+                    if response.status_code != 200:
+                        await response.aread()
+                    else:
+                        async for chunk in response.aiter_bytes():
+                            for event in stream.read(chunk):
+                                yield event
+                            if stream.over:
+                                return
+            except httpx2.TransportError as error:
+                failure = error
+            await asyncio.sleep(stream.broken_s(failure, response))
+
     async def cancel(self, job_id: str, *, reason: str | None = None) -> str:
         """Cancel a job, or ask it to stop; gives its status."""
         return await self.send(verbs.cancel(job_id, reason))
@@ -117,6 +143,19 @@ class AsyncClient:
         """Run a finished job again; gives the job that runs. Takes scheduled_for, delay, max_attempts, payload and
         keep_place."""
         return await self.send(verbs.retry(job_id, changes))
+
+    async def reschedule(
+        self, job_id: str, *, scheduled_for: datetime | str | None = None, delay: Duration | None = None
+    ) -> Job:
+        """Give a waiting job another time, or run a finished one again at that time: `await client.reschedule(id,
+        delay="1h")`."""
+        when = verbs.when(scheduled_for, delay)
+        try:
+            return await self.change(job_id, **when)
+        except NotAllowed as error:
+            if error.status != 409:
+                raise
+        return await self.retry(job_id, **when)
 
     async def run(self, job_id: str) -> str:
         """Make a scheduled job due now; gives its status."""

@@ -60,6 +60,10 @@ class Unavailable(HeadwayError):
     """The server or its database could not be reached, even after several tries."""
 
 
+class UnexpectedAnswer(HeadwayError):
+    """The server's answer is not what its API promises: it may be another program, or a much newer one."""
+
+
 class JobFailed(HeadwayError):
     """The job whose result was asked for did not succeed."""
 

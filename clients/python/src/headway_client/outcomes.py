@@ -124,6 +124,10 @@ class Retry(Exception):
         return self.reason
 
 
+class Cancel(Exception):
+    """End the job canceled, without another try."""
+
+
 class Fatal(Exception):
     """Another try could not help: the job is dead."""
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx2
 
-from headway_client.errors import Unavailable, error_of
+from headway_client.errors import Unavailable, UnexpectedAnswer, error_of
 from headway_client.settings import Settings
 from headway_client.traces import trace_headers
 
@@ -80,13 +80,26 @@ def sent(request: Request[T], settings: Settings) -> dict[str, Any]:
 
 
 def answered(request: Request[T], response: httpx2.Response) -> T:
-    """Raises the error that the answer means."""
-    body: Any = json.loads(response.content) if response.content else None
-    if response.status_code >= 400:
+    """Raises the error that the answer means, whatever it looks like: a proxy's page, or a redirect, which is not
+    followed."""
+    body: Any = None
+    try:
+        body = json.loads(response.content) if response.content else None
+    except ValueError as error:
+        if response.status_code < 300:
+            raise _unexpected(request, "it is not JSON") from error
+    if response.status_code >= 300:
         raise error_of(response.status_code, body if isinstance(body, dict) else {})
-    if request.dated:
-        body["date"] = response.headers.get("Date")
-    return request.read(body)
+    try:
+        if request.dated:
+            body["date"] = response.headers.get("Date")
+        return request.read(body)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unexpected(request, repr(error)) from error
+
+
+def _unexpected(request: Request[Any], reason: str) -> UnexpectedAnswer:
+    return UnexpectedAnswer(f"the answer to {request.method} {request.path} is not as promised: {reason}")
 
 
 def pause_s(request: Request[Any], settings: Settings, tries: int, response: httpx2.Response | None) -> float | None:

@@ -14,11 +14,13 @@ from typing import Any, get_args
 from headway_client.context import Context
 from headway_client.convert import to_json
 from headway_client.handlers import Handler
-from headway_client.outcomes import Fatal, Retry, StepOutcome, duration
+from headway_client.outcomes import Cancel, Fatal, Retry, StepOutcome, duration
 
 log = logging.getLogger("headway.worker")
 _LONGEST_ERROR = 16_000
 _OUTCOMES = get_args(StepOutcome)
+CANCELED = "canceled"
+"""Why a job stops that somebody canceled."""
 
 
 class Running:
@@ -70,7 +72,13 @@ class Running:
 
     def end_of_error(self, error: BaseException) -> dict[str, Any]:
         self.ended_at = time.monotonic()
+        if self.stop_reason == CANCELED:
+            # it was asked to stop, and that is why it ended, whatever the handler raised then
+            return {"status": "canceled", "error": _traceback(error)}
         match error:
+            case Cancel():
+                log.info("the handler canceled its job", extra={"error": str(error)})
+                return {"status": "canceled", "error": str(error) or "the handler canceled its job"}
             case Retry():
                 log.info("the handler asked for a retry", extra={"error": str(error)})
                 said: dict[str, Any] = {"error": str(error)}
@@ -80,13 +88,15 @@ class Running:
                 return {"error": str(error) or "the handler gave up", "retry": False}
             case TimeoutError() if str(error).startswith("timed out after"):
                 log.warning(str(error))
-                return {"error": str(error)}
+                return {"status": "timeout", "error": str(error)}
         log.warning("attempt failed", exc_info=error)
-        return {"error": "".join(traceback.format_exception(error))[-_LONGEST_ERROR:]}
+        return {"error": _traceback(error)}
 
     def end_of_stop(self) -> dict[str, Any]:
-        """It was asked to stop, and did; the server makes it canceled if that was asked."""
+        """It was asked to stop, and did."""
         self.ended_at = time.monotonic()
+        if self.stop_reason == CANCELED:
+            return {"status": "canceled"}
         return {"error": self.stop_reason or "the worker stopped before it ended", "delay": 0}
 
     def stop(self, reason: str) -> None:
@@ -106,3 +116,7 @@ class Running:
         if self.thread is not None and not self.thread.done() and not self.thread.cancel():
             self.keeps_slot = True
             log.warning("its thread runs on and keeps its slot: a thread cannot be ended")
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-_LONGEST_ERROR:]

@@ -81,6 +81,21 @@ class Artifact:
 
 
 @dataclass(frozen=True)
+class LogText:
+    """The characters `begin` to `end` of what the execution `fence` has logged."""
+
+    fence: int
+    begin: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The job was deleted."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A job's end, or where it is now."""
 

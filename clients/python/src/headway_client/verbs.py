@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from headway_client.convert import to_json
-from headway_client.outcomes import duration
+from headway_client.outcomes import Duration, duration
 from headway_client.requests import Request
 from headway_client.values import Attempt, Enqueued, Job, Outcome, Page, read
 
@@ -87,6 +88,17 @@ def retry(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
 def fork(job_id: str, at: int | None, state: Any, step: str | None) -> Request[Job]:
     body = {name: to_json(value) for name, value in (("at", at), ("state", state), ("step", step)) if value is not None}
     return Request("POST", f"/jobs/{_quoted(job_id)}/fork", lambda said: read(Job, said), body, repeatable=False)
+
+
+def when(scheduled_for: datetime | str | None, delay: Duration | None) -> dict[str, Any]:
+    """When a job is to run, as `change` and `retry` take it."""
+    if (scheduled_for is None) == (delay is None):
+        raise TypeError("give a time, scheduled_for=…, or a while, delay=…")
+    return {"scheduled_for": scheduled_for} if delay is None else {"delay": delay}
+
+
+def stream(job_id: str) -> Request[None]:
+    return Request("GET", f"/jobs/{_quoted(job_id)}/stream", lambda _: None)
 
 
 def run(job_id: str) -> Request[str]:

@@ -24,7 +24,7 @@ from headway_client.context import Context
 from headway_client.errors import ApiError, ConfigError, HeadwayError, LeaseLost, Unavailable
 from headway_client.handlers import START, Handler, handler
 from headway_client.requests import Request
-from headway_client.running import Running
+from headway_client.running import CANCELED, Running
 from headway_client.settings import Settings
 from headway_client.uploads import Uploads
 from headway_client.version import __version__
@@ -321,7 +321,7 @@ class Worker:
         for each in said["cancel_requested"]:
             found = self._running.get((each["id"], each["fence"]))
             if found is not None and not found.stop_reason:
-                found.stop("canceled")
+                found.stop(CANCELED)
         for each in said["lost"]:
             found = self._running.get((each["id"], each["fence"]))
             if found is not None and found.ended_at is None:

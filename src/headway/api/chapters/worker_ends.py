@@ -8,7 +8,6 @@ import msgspec
 
 from headway.api.call import Call
 from headway.api.routes import WORKERS, Routes
-from headway.api.wire.problems import Refused
 from headway.api.wire.views import Json
 from headway.api.workers.ends import EndIn, write_ends
 from headway.api.workers.outcomes import ExitCode, OutcomeIn
@@ -24,6 +23,7 @@ from headway.api.workers.requests import (
 from headway.api.workers.views import ClaimedJob
 from headway.model.duration import to_ms
 from headway.model.refusals import not_registered
+from headway.model.reported import BadEnd
 from headway.model.status import Status
 
 routes = Routes("worker")
@@ -43,13 +43,15 @@ class CompleteIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FailIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What follows is the policy's of the job's own row; `retry` false: another try could not help."""
+    """What follows is the policy's of the job's own row; `retry` false: another try could not help. `status` says more:
+    it was over its time, or it stopped because the job was canceled, which needs no error."""
 
     worker_id: str
     fence: int | None = None
     attempt_no: int | None = None
     error: str | None = None
     error_text: str | None = None
+    status: BadEnd = "failed"
     retry: bool = True
     delay: str | float | None = None
     exit_code: ExitCode | None = None
@@ -75,8 +77,6 @@ async def complete_job(call: Call[CompleteIn, None]) -> EndedJob:
 @routes.post("/worker/jobs/{id}/fail", roles=WORKERS, body=FailIn, answers={200: EndedJob}, problems=(404, 409, 422))
 async def fail_job(call: Call[FailIn, None]) -> EndedJob:
     """Say that a job failed; it is tried again, or dead, by its own policy."""
-    if call.body.error is None and call.body.error_text is None:
-        raise Refused(422, "why did it fail? Give error (or error_text)")
     return await _end(call)
 
 

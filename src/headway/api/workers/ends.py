@@ -17,7 +17,7 @@ from headway.define.context import TAIL_LIMIT
 from headway.errors import StoreBusy
 from headway.model.duration import to_ms
 from headway.model.job import Job, NewJob, Settlement
-from headway.model.reported import Completion, Ended, Failure
+from headway.model.reported import BadEnd, Completion, Ended, Failure
 from headway.model.status import Status
 from headway.worker.error_text import storable
 
@@ -28,7 +28,8 @@ _NULL = msgspec.Raw(b"null")
 
 class EndIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """How one execution ended: with an `error` it failed, with an `outcome` a machine's step is over, else it succeeded
-    with `result`. `attempt_no` is `fence`, `error_text` is `error`."""
+    with `result`. A `status` says more of a bad end: it was over its time, or it stopped because the job was canceled,
+    which needs no error. `attempt_no` is `fence`, `error_text` is `error`."""
 
     id: str
     fence: int | None = None
@@ -38,6 +39,7 @@ class EndIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     goes_on: bool = msgspec.field(default=False, name="continue")  # run the next step at once, if that may be
     error: str | None = None
     error_text: str | None = None
+    status: BadEnd | None = None
     retry: bool = True
     delay: str | float | None = None
     exit_code: ExitCode | None = None
@@ -68,7 +70,7 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
         given[job_id] = end
         claims.append((job_id, fence_of(end)))
         error = end.error_text if end.error is None else end.error
-        if error is not None:
+        if error is not None or end.status is not None:
             failures.append(_failure(job_id, end, error))
         elif end.outcome is not None:
             outcome_name(end.outcome)
@@ -151,16 +153,19 @@ async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
     return children
 
 
-def _failure(job_id: str, end: EndIn, error: str) -> Failure:
+def _failure(job_id: str, end: EndIn, error: str | None) -> Failure:
+    if error is None and end.status != "canceled":
+        raise Refused(422, "why did it fail? Give error (or error_text)")
     return Failure(
         job_id,
         fence_of(end),
-        storable(error[:_LONGEST_ERROR]),
+        None if error is None else storable(error[:_LONGEST_ERROR]),
         end.retry,
         None if end.delay is None else to_ms(end.delay, "delay"),
         end.exit_code,
         _tail(end.stdout_tail),
         _tail(end.stderr_tail),
+        end.status or "failed",
     )
 
 

@@ -121,7 +121,7 @@ class Jobs(Protocol):
     def fail(self, worker_id: str, failures: Sequence[Failure]) -> Op[Ended]:
         """Settle executions of this worker as failed, by the policy of each job's row: another try after its backoff or
         `delay_ms`, dead when it has none left or `retry` is False, or failed with the job that retries it
-        (at_most_once). Answers as `complete` does."""
+        (at_most_once). One whose status is canceled cancels its job. Answers as `complete` does."""
         ...
 
     def commit_outcome(self, settlement: Settlement) -> Op[None]:

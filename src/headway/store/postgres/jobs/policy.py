@@ -13,7 +13,7 @@ from headway.store.postgres.engine.verbs import call
 _COMPLETE = "select * from headway.complete_many($1::uuid, $2::uuid[], $3::integer[], $4::json[])"
 _FAIL = (
     "select * from headway.fail_many($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::boolean[], $6::bigint[],"
-    " $7::integer[], $8::text[], $9::text[])"
+    " $7::integer[], $8::text[], $9::text[], $10::text[])"
 )
 
 
@@ -28,6 +28,7 @@ class PolicyVerbs:
             column(failures, "exit_code", None),
             column(failures, "stdout_tail", None),
             column(failures, "stderr_tail", None),
+            column(failures, "status", "failed"),
         ]
         return call(_FAIL, [worker_id, *_claims(failures), [each.error for each in failures], *values], _ended)
 

@@ -10,9 +10,10 @@ as $$
 $$;
 
 -- Fail executions of one worker: each job is tried again, or dead, or failed with a new job that retries it, as `failed`
--- in model/retry.py decides. Gives for each the job's status, or `lost` if this worker does not run it under that fence
--- (any more): then nothing was written. A repeat gives the same answer and changes nothing.
--- Locks as settle does, and waits no longer (55P03).
+-- in model/retry.py decides. p_statuses says how each attempt ended: `failed`, `timeout`, or `canceled`, which charges
+-- nothing and cancels the job. Gives for each the job's status, or `lost` if this worker does not run it under that
+-- fence (any more): then nothing was written. A repeat gives the same answer and changes nothing.
+-- Locks as settle does, and waits no longer (55P03). Raises HW004 for another status.
 create function headway.fail_many(
   p_worker uuid,
   p_ids uuid[],
@@ -22,7 +23,8 @@ create function headway.fail_many(
   p_delays_ms bigint[] default null,
   p_exit_codes integer[] default null,
   p_stdout_tails text[] default null,
-  p_stderr_tails text[] default null
+  p_stderr_tails text[] default null,
+  p_statuses text[] default null
 ) returns table (id uuid, fence integer, verdict text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,22 +32,29 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
+declare
+  c_statuses constant text[] := array['failed', 'timeout', 'canceled'];
 begin
+  if not coalesce(p_statuses, '{}') <@ c_statuses then
+    raise exception 'an execution ended failed, timeout or canceled: nothing was written' using errcode = 'HW004';
+  end if;
   -- (id, fence) names one execution by one worker, and nobody changes the budgets of a running job: what is read here
   -- still holds when settle has locked the row
   perform s.verdict
      from (
        select array_agg(d.id) as ids, array_agg(d.fence) as fences, array_agg(d.error) as errors,
-              array_agg('failed'::text) as statuses, array_agg(d.next) as nexts, array_agg(1) as charges,
-              array_agg(case when d.next = 'dead' then 0
+              array_agg(d.ended) as statuses, array_agg(d.next) as nexts,
+              array_agg(case when d.ended = 'canceled' then 0 else 1 end) as charges,
+              array_agg(case when d.next in ('dead', 'canceled') then 0
                              else coalesce(d.delay_ms,
                                            headway.backoff_ms(d.tries + 1, d.backoff_base_ms, d.backoff_cap_ms))
                         end) as delays,
               array_agg(d.exit_code) as exit_codes, array_agg(d.stdout_tail) as stdout_tails,
               array_agg(d.stderr_tail) as stderr_tails
          from (
-           select u.*, j.tries, j.backoff_base_ms, j.backoff_cap_ms,
+           select u.*, j.tries, j.backoff_base_ms, j.backoff_cap_ms, coalesce(u.status, 'failed') as ended,
                   case
+                    when u.status = 'canceled' then 'canceled'
                     when u.retryable is false then 'dead'
                     when j.tries + 1 + case when j.delivery = 'at_most_once' then j.losses else 0 end >= j.max_attempts
                       then 'dead'
@@ -53,8 +62,8 @@ begin
                     else 'scheduled'
                   end as next
              from unnest(p_ids, p_fences, p_errors, p_retryables, p_delays_ms, p_exit_codes, p_stdout_tails,
-                         p_stderr_tails)
-                  as u (id, fence, error, retryable, delay_ms, exit_code, stdout_tail, stderr_tail)
+                         p_stderr_tails, p_statuses)
+                  as u (id, fence, error, retryable, delay_ms, exit_code, stdout_tail, stderr_tail, status)
              join headway.jobs j on j.id = u.id and j.fence = u.fence
             where (j.status = 'running') is true
               and j.worker_id = p_worker
@@ -64,12 +73,12 @@ begin
        p_worker, g.ids, g.fences, g.statuses, g.nexts, g.charges, g.delays, null, g.errors, g.exit_codes,
        g.stdout_tails, g.stderr_tails) s
     where g.ids is not null;
-  return query select v.* from headway.verdicts(p_worker, p_ids, p_fences, 'failed') v;
+  return query select v.* from headway.verdicts(p_worker, p_ids, p_fences, c_statuses) v;
 end
 $$;
 
--- Where jobs are whose executions this worker has ended in that status; `lost` where it has not.
-create function headway.verdicts(p_worker uuid, p_ids uuid[], p_fences integer[], p_status text)
+-- Where jobs are whose executions this worker has ended in one of these statuses; `lost` where it has not.
+create function headway.verdicts(p_worker uuid, p_ids uuid[], p_fences integer[], p_statuses text[])
 returns table (id uuid, fence integer, verdict text)
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -77,7 +86,7 @@ as $$
   select u.id, u.fence, coalesce(j.status, 'lost')
     from unnest(p_ids, p_fences) as u (id, fence)
     left join headway.attempts a
-      on a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status = p_status
+      on a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status = any (p_statuses)
     left join headway.jobs j on j.id = a.job_id
 $$;
 
@@ -120,7 +129,7 @@ begin
   end if;
   return query
     select v.id, v.fence, case when v.id = any (v_machines) then 'machine' else v.verdict end
-      from headway.verdicts(p_worker, p_ids, p_fences, 'succeeded') v;
+      from headway.verdicts(p_worker, p_ids, p_fences, array['succeeded']) v;
 end
 $$;
 
@@ -147,11 +156,12 @@ end
 $$;
 
 -- Fail one execution by the job's policy; gives the job's status. p_retryable => false: another try could not help.
--- p_delay is used instead of the backoff. Raises HW002 if this worker does not run the job under that fence (any more),
--- HW004 for a delay that is not from 0 to 100 years, or no error.
+-- p_delay is used instead of the backoff. p_status says how the attempt ended: `failed`, `timeout`, or `canceled`, which
+-- needs no error. Raises HW002 if this worker does not run the job under that fence (any more), HW004 for a delay that is
+-- not from 0 to 100 years, another status, or no error.
 create function headway.fail(
   p_worker uuid, p_id uuid, p_fence integer, p_error text, p_retryable boolean default true,
-  p_delay interval default null
+  p_delay interval default null, p_status text default 'failed'
 ) returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -159,14 +169,14 @@ as $$
 declare
   v_verdict text;
 begin
-  if p_error is null or not (p_delay is null or extract(epoch from p_delay) between 0 and 3162240000) then
+  if (p_error is null and p_status <> 'canceled') or not (p_delay is null or extract(epoch from p_delay) between 0 and 3162240000) then
     raise exception 'a failure has an error, and a delay from 0 to 100 years: nothing was written' using errcode = 'HW004';
   end if;
   select f.verdict
     into v_verdict
     from headway.fail_many(
            p_worker, array[p_id], array[p_fence], array[p_error], array[p_retryable],
-           array[(extract(epoch from p_delay) * 1000)::bigint]) f;
+           array[(extract(epoch from p_delay) * 1000)::bigint], p_statuses => array[p_status]) f;
   perform headway.refuse_lost(p_id, p_fence, v_verdict);
   return v_verdict;
 end

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import msgspec
 
 from headway.model.job import Delivery, Settlement
-from headway.model.reported import Completion, Ended, Failure
-from headway.model.retry import dead, failed, succeeded
+from headway.model.reported import BadEnd, Completion, Ended, Failure
+from headway.model.retry import canceled, dead, failed, succeeded
 from headway.model.status import AttemptStatus
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -40,7 +41,7 @@ class PolicyVerbs(SettleVerbs):
             own = [(running.get((each.id, each.fence)), each) for each in completions]
             machines = [(each.id, each.fence) for job, each in own if job is not None and job.machine]
             plain = [succeeded(job, each.result) for job, each in own if job is not None and not job.machine]
-            ended = yield from self._end(worker_id, completions, plain, "succeeded")
+            ended = yield from self._end(worker_id, completions, plain, ("succeeded",))
             lost = [claim for claim in ended.lost if claim not in machines]
             return Ended(ended.statuses, lost, machines)
 
@@ -50,11 +51,8 @@ class PolicyVerbs(SettleVerbs):
         def steps() -> Steps[Ended]:
             running = yield from _read_running(worker_id, failures)
             own = [(running.get((each.id, each.fence)), each) for each in failures]
-            return (
-                yield from self._end(
-                    worker_id, failures, [_settlement(job, each) for job, each in own if job is not None], "failed"
-                )
-            )
+            settlements = [_settlement(job, each) for job, each in own if job is not None]
+            return (yield from self._end(worker_id, failures, settlements, get_args(BadEnd)))
 
         return SqliteOp(steps, writes=True)
 
@@ -63,11 +61,12 @@ class PolicyVerbs(SettleVerbs):
         worker_id: str,
         ends: Sequence[Completion] | Sequence[Failure],
         settlements: Sequence[Settlement],
-        status: AttemptStatus,
+        statuses: Sequence[AttemptStatus],
     ) -> Steps[Ended]:
         if settlements:
             yield from self.settle(worker_id, settlements).steps()
-        rows = yield Statement(_SQL["verdicts"], (json_list([each.id for each in ends]), worker_id, status))
+        parameters = (json_list([each.id for each in ends]), worker_id, json_list(statuses))
+        rows = yield Statement(_SQL["verdicts"], parameters)
         found = {(job_id, fence): status for job_id, fence, status in rows}
         claims = [(each.id, each.fence) for each in ends]
         return Ended(
@@ -84,11 +83,14 @@ def _read_running(
 
 
 def _settlement(job: _Running, failure: Failure) -> Settlement:
-    if failure.retry:
+    error = failure.error or ""
+    if failure.status == "canceled":
+        decided = canceled(job, failure.error)
+    elif failure.retry:
         delay = None if failure.delay_ms is None else failure.delay_ms / 1_000
-        decided = failed(job, failure.error, delay=delay)
+        decided = failed(job, error, status=failure.status, delay=delay)
     else:
-        decided = dead(job, failure.error)
+        decided = dead(job, error, status=failure.status)
     return msgspec.structs.replace(
         decided, exit_code=failure.exit_code, stdout_tail=failure.stdout_tail, stderr_tail=failure.stderr_tail
     )

@@ -9,10 +9,10 @@ where id in (select value from json_each(?1))
   and worker_id = ?2;
 
 -- name: verdicts
--- where jobs are whose executions this worker has ended in that status
+-- where jobs are whose executions this worker has ended in one of these statuses
 select attempts.job_id, attempts.fence, jobs.status
 from attempts
 join jobs on jobs.id = attempts.job_id
 where attempts.job_id in (select value from json_each(?1))
   and attempts.worker_id = ?2
-  and attempts.status = ?3;
+  and attempts.status in (select value from json_each(?3));
