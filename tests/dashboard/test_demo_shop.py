@@ -25,6 +25,7 @@ def test_the_shop_has_what_a_newcomer_should_see(
     found = request.getfixturevalue("sqlite_migrated_path" if store == "sqlite" else "postgres_url_with_roles")
     url = f"sqlite:///{found}" if store == "sqlite" else found
     monkeypatch.setattr(shop.time, "sleep", lambda _: None)
+    monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "artifacts"))
 
     def fill() -> Headway:
         filled = Headway(url)
@@ -41,6 +42,8 @@ def test_the_shop_has_what_a_newcomer_should_see(
     assert len(acme.stats("hour", since="7d")) > 150
     assert len(app.overview_of_tenants()) == 3
     assert len({error.fingerprint for error in acme.errors()}) == 3
+    assert [each.name for each in acme.connectors()] == ["stock"]
+    assert [each.name for each in acme.artifacts()] == ["report.csv"]
     if store == "sqlite":
         _picture(chromium, url, app.create_api_key("root", "superadmin").text, tmp_path)
     app.close()

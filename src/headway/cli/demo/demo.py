@@ -79,8 +79,9 @@ def _web(cli: Invocation, port: int, opens: bool) -> None:
     from headway.cli.demo.shop import fill
     from headway.cli.dev.dev import run
 
-    folder = None if cli.url else tempfile.mkdtemp(prefix="headway-demo-")
+    folder = tempfile.mkdtemp(prefix="headway-demo-")
     cli.url = cli.url or f"sqlite:///{folder}/shop.db"
+    os.environ.setdefault("HEADWAY_ARTIFACTS", f"{folder}/artifacts")  # of the worker and the server, too
     cli.app_spec = "headway.cli.demo.shop:app"
     cli.code.migrate()
     if sum(cli.code.counts(most=1).values()):
@@ -98,8 +99,7 @@ def _web(cli: Invocation, port: int, opens: bool) -> None:
             worker_flags=("--queues", ",".join(f"{name}={slots}" for name, slots in QUEUES_OF_THE_SHOP.items())),
         )
     finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Story:

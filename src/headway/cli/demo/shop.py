@@ -52,6 +52,7 @@ def build_report(ctx: Context, about: str, pages: int = 12) -> str:
         ctx.progress(page / pages, f"page {page} of {pages}")
         ctx.log(f"page {page}: {about}")
         time.sleep(0.15)
+    ctx.artifact("report.csv", "page,about\n" + "".join(f"{page},{about}\n" for page in range(1, pages + 1)))
     return f"{about}: {pages} pages"
 
 
@@ -122,6 +123,8 @@ def fill(app: Headway) -> None:
     acme.create_template("welcome", "send_email", {"to": "new@acme.example"})
     acme.create_trigger("thank-you", "order.paid", kind="send_email", payload={"to": "paid@acme.example"})
     acme.emit("order.paid", {"order": 4_712})
+    acme.create_connector("stock", "https://stock.example.com/v1", description="How many of an article are left")
+    app.limit(kind="make_thumbnail", max_running=4)
     acme.enqueue_many(acme.build_job("export_ledger", {"year": 2_000 + n}) for n in range(25))
     acme.enqueue_many(acme.build_job("send_email", {"to": "later@acme.example"}, delay=f"{n + 1}h") for n in range(12))
     app.create_schedule("orders", every="2s", kind="orders_come_in")
