@@ -212,6 +212,17 @@ app = Headway(sys.argv[1])
 def work(): ...
 work.enqueue()
 assert drain(app).succeeded == 1
+import asyncio, httpx2
+from headway.api import Api
+from headway_client import Client, Worker
+key = app.create_api_key("root", "superadmin").text
+async def ask():
+    at = {"transport": httpx2.ASGITransport(app=Api(app)), "base_url": "http://127.0.0.1"}
+    async with httpx2.AsyncClient(**at, headers={"Authorization": f"Bearer {key}"}) as http:
+        assert (await http.post("/api/v1/jobs", json={"kind": "work"})).status_code == 201
+    await app.aclose()
+asyncio.run(ask())
+Worker(Client(key=key), queues={"default": 1})
 found = [name for name in sys.modules if name.startswith(("opentelemetry", "prometheus_client", "headway.telemetry"))]
 assert not found, found
 """

@@ -244,6 +244,7 @@ def test_settings_are_read_strictly() -> None:
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_LOG_FORMAT": "xml"}, "HEADWAY_LOG_FORMAT"),
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_LOG_LEVEL": "loud"}, "HEADWAY_LOG_LEVEL"),
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_TENANT": " "}, "HEADWAY_TENANT"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_OTEL": "maybe"}, "HEADWAY_OTEL"),
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_TIMEOUTS": "1"}, "HEADWAY_TIMEOUT"),
     ):
         with pytest.raises(ConfigError) as wrong:

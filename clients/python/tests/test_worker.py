@@ -369,3 +369,64 @@ def test_what_a_handler_enqueues_belongs_to_its_trace(
     finally:
         context.detach(token)
     assert app.get(third.id).trace == f"{7:032x}"
+
+
+def test_each_execution_has_a_span_below_its_enqueue(client: Client, server: Any, working: Any) -> None:
+    from headway_client.spans import Spans
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from headway.telemetry.tracing import Tracing
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    untraced = client.enqueue("report", {})
+    server._app.__dict__["_tracing"] = Tracing(provider)
+    worker = working.new()
+    assert worker._spans is None
+    worker._spans = Spans(worker.worker_id, provider)
+    inside: dict[str, tuple[int, str, str]] = {}
+
+    @worker.handler("welcome")
+    def welcome(ctx: Context) -> str:
+        span = trace.get_current_span().get_span_context()
+        inside["welcome"] = span.span_id, ctx.trace_id, ctx.traceparent
+        return client.enqueue("order", {}, max_attempts=1).id
+
+    @worker.handler("order")
+    async def order(ctx: Context) -> None:
+        raise ValueError("boom")
+
+    @worker.handler("report")
+    async def report(ctx: Context) -> Next | Done:
+        return Next("end") if ctx.step != "end" else Done()
+
+    working(worker)
+    caller = f"00-{7:032x}-00000000000000aa-01"
+    with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(7, 0xAA, True, trace.TraceFlags(1)))):
+        first = client.enqueue("welcome", {})
+    second = client.result(first.id, wait=30).unwrap()
+    assert client.result(second, wait=30).status == "dead"
+    client.result(untraced.id, wait=30)
+    spans = [(span, dict(span.attributes or {})) for span in exporter.get_finished_spans()]
+    ran = {seen["messaging.message.id"]: (span, seen) for span, seen in spans if span.name == "process mail"}
+    sent = {seen["messaging.message.id"]: span for span, seen in spans if span.name == "enqueue mail"}
+    for job_id, outcome in ((first.id, "succeeded"), (second, "failed")):
+        span, seen = ran[job_id]
+        assert (span.kind, span.context.trace_id) == (trace.SpanKind.CONSUMER, 7)
+        assert span.parent is not None
+        assert span.parent.span_id == sent[job_id].context.span_id
+        assert [link.context.span_id for link in span.links] == [sent[job_id].context.span_id]
+        assert (seen["headway.outcome"], seen["messaging.client.id"]) == (outcome, worker.worker_id)
+        assert (seen["headway.kind"], seen["headway.attempt"]) == ("welcome" if job_id == first.id else "order", 1)
+    # what the handler sees and hands on is its own span, in the trace of whoever asked for the first job
+    own = ran[first.id][0].context.span_id
+    assert inside["welcome"] == (own, caller[3:35], f"00-{7:032x}-{own:016x}-01")
+    failed, seen = ran[second]
+    assert (failed.status.status_code, failed.status.description) == (trace.StatusCode.ERROR, "boom")
+    assert (seen["error.type"], failed.events[0].name) == ("ValueError", "exception")
+    # one that nothing traced begins a trace of its own
+    span, _ = ran[untraced.id]
+    assert (span.parent, span.links) == (None, ())

@@ -27,6 +27,7 @@ from headway.api.routes import PREFIX, SUPERADMINS, Route
 from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
 from headway.api.serving.settings import ServerSettings, server_settings
+from headway.api.spans import begin_span, end_span
 from headway.api.streams import Streams
 from headway.api.wire.bodies import decode_body, decode_query, read_body, read_upload
 from headway.api.wire.exchange import Exchange
@@ -47,6 +48,7 @@ _LARGE_BODY = 128 * 1024  # bytes; smaller ones are decoded within a millisecond
 _USES_EVERY_S = 60.0
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PROBES = ("/healthz", "/readyz")  # what asks them knows only an address; they tell nothing
+_UNTRACED = frozenset({*_PROBES, "/metrics"})  # asked every few seconds, by machines
 
 _ROUTES = {(route.method, route.path): route for route in chapters.ROUTES}
 
@@ -86,22 +88,28 @@ class Api:
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
         self._site = None if site is None else site(self)
         self._router = Router()
-        self._router.add("GET", "/healthz", self._healthz)
-        self._router.add("GET", "/readyz", self._readyz)
-        self._router.add("GET", "/metrics", self._metrics)
-        self._router.add("GET", f"{PREFIX}/openapi.json", self._for_callers(self._openapi))
-        self._router.add("GET", f"{PREFIX}/docs", self._for_callers(self._docs))
-        self._router.add("GET", f"{PREFIX}/login/oidc", self._oidc("begin"))
-        self._router.add("GET", f"{PREFIX}/login/oidc/callback", self._oidc("end"))
+        self._templates: dict[Endpoint, str] = {}
+        _ = app._tracing  # where OpenTelemetry is wanted and missing, say so now
+        self._add("GET", "/healthz", self._healthz)
+        self._add("GET", "/readyz", self._readyz)
+        self._add("GET", "/metrics", self._metrics)
+        self._add("GET", f"{PREFIX}/openapi.json", self._for_callers(self._openapi))
+        self._add("GET", f"{PREFIX}/docs", self._for_callers(self._docs))
+        self._add("GET", f"{PREFIX}/login/oidc", self._oidc("begin"))
+        self._add("GET", f"{PREFIX}/login/oidc/callback", self._oidc("end"))
         for route in chapters.ROUTES:
-            self._router.add(route.method, PREFIX + route.path, self._endpoint(route))
+            self._add(route.method, PREFIX + route.path, self._endpoint(route))
+
+    def _add(self, method: str, path: str, endpoint: Endpoint) -> None:
+        self._router.add(method, path, endpoint)
+        self._templates[endpoint] = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._not_http(scope, receive, send)
             return
         if self._uses is None:  # a host that mounts this may not run its lifespan
-            self._uses = asyncio.create_task(self._write_uses())
+            self._begin()
         root_path = scope.get("root_path", "")
         path = sent_path(scope).removeprefix(root_path)  # not every host has it there
         scope = {
@@ -111,10 +119,15 @@ class Api:
         }
         request = Request(scope, receive)
         exchange = Exchange(scope, send)
+        tracing = self.app._tracing
+        traced = tracing is not None and path.removeprefix(self.settings.prefix) not in _UNTRACED
+        span = begin_span(tracing, scope, exchange) if tracing is not None and traced else None
         try:
             response = await self._respond(request, exchange, path)
             await response(scope, receive, exchange.send)
         finally:
+            if span is not None:
+                end_span(span, exchange)
             exchange.log()
 
     async def aclose(self) -> None:
@@ -134,6 +147,7 @@ class Api:
             await send({"type": "websocket.close", "code": 1000})
             return
         await receive()
+        self._begin()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.aclose()
@@ -153,7 +167,13 @@ class Api:
             return self._problem(Refused(405, "this path has no such method", headers=allowed), exchange.request_id)
         if endpoint is None:
             return self._problem(_no_path(path), exchange.request_id)
+        exchange.route = request.scope["root_path"] + self._templates[endpoint]
         return await endpoint(request)
+
+    def _begin(self) -> None:
+        if self._uses is None:
+            self._uses = asyncio.create_task(self._write_uses())
+            _ = self.app._is_observed  # by OpenTelemetry, from now on
 
     async def _write_uses(self) -> None:
         while True:
@@ -183,6 +203,7 @@ class Api:
             if any("\0" in value for value in request.path_params.values()):
                 raise Refused(404, "no name or id holds a NUL character")
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
+            Exchange.of(request).tenant_id = verbs.tenant_id
             body = b"" if route.upload else await read_body(request, route.limit)
             query = [] if route.query is None else request.query_params.multi_items()
             call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)

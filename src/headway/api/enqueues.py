@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import nullcontext
 
 import msgspec
 
@@ -36,6 +37,13 @@ class Enqueues:
 
     async def enqueue(self, verbs: Verbs, job: NewJob, request: Request | None) -> Stored:
         """Enqueue one job that `is_plain_enough`, of this request if it has a key; raises as `enqueue_many` does."""
+        tracing = self._app._tracing
+        if tracing is None:
+            return await self._stored(verbs, job, request)
+        with tracing.sending("enqueue", job.queue, [job]) as traced:  # in this request, not with the others
+            return await self._stored(verbs, traced[0], request)
+
+    async def _stored(self, verbs: Verbs, job: NewJob, request: Request | None) -> Stored:
         lane = self._lanes.get(verbs)
         if lane is None:
             lane = self._lanes[verbs] = _Lane(self._app, verbs)
@@ -47,9 +55,11 @@ class Enqueues:
 
     async def _store_all(self, verbs: Verbs, lane: _Lane) -> None:
         task = asyncio.current_task()
+        tracing = self._app._tracing
         try:
-            while lane.waiting:
-                await lane.store_next()
+            with nullcontext() if tracing is None else tracing.sent_already():
+                while lane.waiting:
+                    await lane.store_next()
         finally:
             # at once, not in a callback of the task: who comes next has to know that nobody works here any more
             lane.tasks.discard(task)

@@ -15,6 +15,7 @@ from headway.api import Api
 from headway.api.access.sessions import is_same_origin
 from headway.api.routes import PREFIX
 from headway.api.wire.bodies import read_body
+from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Refused, problem_of
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.asset_files import Assets
@@ -73,6 +74,7 @@ class Site:
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path.startswith("/assets/"):
+            _is_of(request, "/assets/{name}")
             return self._asset(path.removeprefix("/assets/"))
         fixed: dict[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {
             ("GET", "/login"): self._login_page,
@@ -81,6 +83,7 @@ class Site:
             ("POST", "/logout"): self._logout,
         }
         if (request.method, path) in fixed:
+            _is_of(request, path)
             return await fixed[request.method, path](request)
         try:
             key = await self._api.counted_caller(request)
@@ -91,11 +94,13 @@ class Site:
         tenant, path = _split_tenant(path)
         visit = Visit(self._api, request, key, root=_root(request), tenant=tenant, path=path)
         if path == "/live" and request.method == "GET":
+            _is_of(request, path)
             return await self._stream(request, key, visit)
         return await self._page(request, visit)
 
     async def _page(self, request: Request, visit: Visit) -> Response:
         route, params = _find(request.method, visit.path)
+        _is_of(request, route.path if visit.tenant is None else "/t/{tenant}" + route.path)
         if request.method == "POST":
             made = await route.make(visit, await _form(request), **params)
         else:
@@ -181,6 +186,11 @@ class Site:
             _log.error("a page could not be made", request_id=problem.request_id, exc_info=error)
         page = Page("problem.html", {"problem": problem, "root": _root(request), "fragment": _is_fragment(request)})
         return Response(self._renderer.page(page, None, {}), problem.status, headers, media_type="text/html")
+
+
+def _is_of(request: Request, path: str) -> None:
+    """Note the template of its path, for its span."""
+    Exchange.of(request).route = _root(request) + path
 
 
 def _find(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:

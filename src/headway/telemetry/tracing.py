@@ -1,18 +1,18 @@
-"""Tracing: OpenTelemetry spans for what sends work, and one for each execution.
+"""Tracing: OpenTelemetry spans for what sends work, one for each execution, and one for each HTTP request.
 
 Only the API of OpenTelemetry is used; the program that Headway runs in configures the SDK. The names are those of its
-semantic conventions for messaging: a queue is the destination, a job the message.
+semantic conventions: for messaging, a queue is the destination and a job the message; for HTTP, see `request_span.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
-from headway.errors import ConfigError
+from headway.errors import ConfigError, Replayed
 from headway.model.event import NewEvent
 from headway.model.job import Claim, NewJob, Settlement
 from headway.model.signal import NewSignal, Received
@@ -21,6 +21,8 @@ from headway.model.trace import carried, is_traceparent, trace_id, traceparent, 
 try:
     from opentelemetry import context, trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    from headway.telemetry.request_span import RequestSpan, attributes_of, method_of
 except ImportError as error:
     raise ConfigError(
         f"otel=True needs OpenTelemetry, which is not installed ({error}): pip install 'headway[otel]'"
@@ -29,6 +31,7 @@ except ImportError as error:
 SYSTEM = "headway"
 _FAILED = frozenset({"failed", "timeout", "lost"})
 _MOST_LINKS = 32
+_HAS_SPANS = context.create_key("headway-has-spans")
 
 Sent = TypeVar("Sent", NewJob, NewEvent, NewSignal)
 
@@ -47,6 +50,9 @@ class Tracing:
         What came with a `traceparent` of its own keeps it, unless all of the batch have the same: then the span is its
         child. An id of another form stays as it is.
         """
+        if context.get_value(_HAS_SPANS):
+            yield list(batch)
+            return
         first = batch[0] if batch else None
         given = {each.trace_id for each in batch}
         shared = first.trace_id if first is not None and len(given) == 1 and is_traceparent(first.trace_id) else None
@@ -63,19 +69,43 @@ class Tracing:
         else:
             attributes["messaging.batch.message_count"] = len(batch)
         name = verb if destination is None else f"{verb} {destination}"
+        replayed: Replayed | None = None
         with self._tracer.start_as_current_span(
             name, self._parent(shared), kind=trace.SpanKind.PRODUCER, attributes=attributes
         ) as span:
             carries = self._carried(span)
-            if carries is None:
-                yield list(batch)
-                return
-            yield [
-                msgspec.structs.replace(each, trace_id=carries)
-                if each.trace_id is None or each.trace_id == shared
-                else each
-                for each in batch
-            ]
+            try:
+                yield [
+                    msgspec.structs.replace(each, trace_id=carries)
+                    if carries is not None and (each.trace_id is None or each.trace_id == shared)
+                    else each
+                    for each in batch
+                ]
+            except Replayed as done:  # an answer, not a failure
+                replayed = done
+        if replayed is not None:
+            raise replayed
+
+    @contextmanager
+    def sent_already(self) -> Iterator[None]:
+        """For storing what callers have sent in spans of their own: `sending` makes none meanwhile."""
+        token = context.attach(context.set_value(_HAS_SPANS, True))
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    def request(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> RequestSpan:
+        """The span of an HTTP request, current in this task until it ends: a child of the request's `traceparent`; in
+        an application that has a span for it already, of that."""
+        inside = trace.get_current_span().get_span_context().is_valid
+        span = self._tracer.start_span(
+            method_of(scope),
+            None if inside else self._context(carried(headers.get("traceparent"), headers.get("tracestate"))),
+            kind=trace.SpanKind.INTERNAL if inside else trace.SpanKind.SERVER,
+            attributes=attributes_of(scope, headers),
+        )
+        return RequestSpan(span, method_of(scope))
 
     def begin(self, claim: Claim, *, step: str | None, worker_id: str, signals: Sequence[Received] = ()) -> Attempt:
         """The span of an execution, current in this task from now on. It is a child of what sent the job, to which and

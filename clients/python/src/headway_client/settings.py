@@ -56,6 +56,12 @@ def _format(text: str) -> str:
     return text
 
 
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError("is neither true nor false")
+    return text.lower() in ("true", "1")
+
+
 def _text(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
@@ -71,6 +77,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "grace": seconds,
     "log_level": _level,
     "log_format": _format,
+    "otel": _switch,
 }
 
 
@@ -86,6 +93,7 @@ class Settings:
     grace: float = 30.0  # how long a stopping worker lets its jobs run
     log_level: str = "info"
     log_format: str = "json"
+    otel: bool = False  # whether a worker makes spans by OpenTelemetry
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from headway_client import logs, traces
@@ -28,6 +28,9 @@ from headway_client.running import CANCELED, Running
 from headway_client.settings import Settings
 from headway_client.uploads import Uploads
 from headway_client.version import __version__
+
+if TYPE_CHECKING:
+    from headway_client.spans import Spans
 
 log = logging.getLogger("headway.worker")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,6 +68,11 @@ class Worker:
         self._stop_asked = threading.Event()
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self.worker_id = str(uuid4())
+        self._spans: Spans | None = None
+        if self._settings.otel:
+            from headway_client.spans import Spans
+
+            self._spans = Spans(self.worker_id)
 
     def handler(self, kind: str, *, step: str | None = None) -> Callable[[F], F]:
         """Register the function that runs jobs of a kind, or one step of a machine; the first step is "start".
@@ -201,20 +209,26 @@ class Worker:
 
     async def _execute(self, run: Running) -> None:
         ctx = run.ctx
+        span = None if self._spans is None else self._spans.begin(ctx)
         traces.running.set(ctx.traceparent)
         logs.job.set({"job_id": ctx.job_id, "kind": ctx.kind, "fence": ctx.fence, "trace_id": ctx.trace_id})
         found = self._handlers.get((ctx.kind, ctx.step)) or self._handlers.get(
             (ctx.kind, START if ctx.step is None else None)
         )
+        raised: BaseException | None = None
         try:
             if found is None:
                 said = {"error": f"no handler here for {ctx.kind}, step {ctx.step}", "delay": "30s"}
             else:
                 said = run.end_of(await run.call(found, self._threads))
-        except asyncio.CancelledError:
-            said = run.end_of_stop()
+        except asyncio.CancelledError as error:
+            raised, said = error, run.end_of_stop()
         except BaseException as error:
-            said = run.end_of_error(error)
+            raised, said = error, run.end_of_error(error)
+        if span is not None:
+            from headway_client.spans import end
+
+            end(span, said, raised, stopped=isinstance(raised, asyncio.CancelledError), dropped=run.dropped)
         if run.dropped:
             self._forget(run)
         else:

@@ -11,6 +11,7 @@ from starlette.types import Message, Scope, Send
 
 from headway.api.serving.settings import LOOPBACK
 from headway.logs import get_logger
+from headway.model.trace import is_traceparent, trace_id
 
 _log = get_logger("headway.api")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
@@ -33,7 +34,10 @@ class Exchange:
         self.key_id: str | None = None
         self.tenant_id: str | None = None
         self.headers: list[tuple[bytes, bytes]] = []  # beside those that the answer has
-        self._status = 0
+        self.route: str | None = None  # the template of its path, under the root path
+        self.status = 0
+        parent = self.sent.get("traceparent")
+        self.trace_id = trace_id(parent, "") if parent is not None and is_traceparent(parent) else None
         scope[_SCOPE] = self
 
     @staticmethod
@@ -53,20 +57,22 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer; it says the request's id."""
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
             about = (b"x-request-id", self.request_id.encode())
             message = {**message, "headers": [*message.get("headers", ()), *self.headers, about]}
         await self._send(message)
 
     def log(self) -> None:
+        traced = {} if self.trace_id is None else {"trace_id": self.trace_id}
         _log.info(
             "request",
             method=self._scope["method"],
             path=self._scope["path"],
-            status=self._status,
+            status=self.status,
             request_id=self.request_id,
             key_id=self.key_id,
             tenant_id=self.tenant_id,
             address=self.address,
             ms=round((time.monotonic() - self._started) * 1_000, 1),
+            **traced,
         )
