@@ -41,7 +41,9 @@ def test_errors_are_listed_shown_and_their_jobs_retried(cli, either: Headway) ->
     assert "Traceback" in shown
     assert cli.json("errors", "show", name)["sample"].startswith("LookupError: no user ")
     assert "no error 0000000000000000" in cli.refused("errors", "show", 16 * "0", code=1)
-    assert "16 digits" in cli.refused("errors", "show", "nonsense", code=2)
+    for command in (["errors", "show"], *(["jobs", verb, "--error"] for verb in ("list", "retry", "cancel", "delete"))):
+        flags = [] if command[-1] == "show" or "list" in command else ["--yes"]
+        assert "16 hexadecimal digits" in cli.refused(*command, "nonsense", *flags, code=2), command
     assert len(cli.json("jobs", "list", "--error", name)) == 3
     mended = True
     cli.ok("jobs", "retry", "--error", name, "--yes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,12 +20,11 @@ from headway.model.error_groups import (
     ErrorGroup,
     ErrorOrder,
     ErrorStatus,
+    given_fingerprint,
     listed,
 )
 from headway.model.ids import as_id
 from headway.store.ops import Op, Steps
-
-_FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 class ErrorVerbs(VerbBase):
@@ -116,11 +114,9 @@ class ErrorVerbs(VerbBase):
         queue: str | Collection[str] | None,
         tenant: str | UUID | None,
     ) -> Op[ErrorGroup]:
-        if not _FINGERPRINT.fullmatch(fingerprint):
-            raise InvalidJob(f"{fingerprint!r} is not the fingerprint of an error, which has 16 digits: see app.errors")
         where = ErrorFilter(
             tenant_id=self._tenant_to_read(tenant),
-            fingerprint=fingerprint,
+            fingerprint=given_fingerprint(fingerprint),
             kind=_several(kind),
             queue=_several(queue),
         )

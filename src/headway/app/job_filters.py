@@ -11,6 +11,7 @@ from uuid import UUID
 from headway.define.checks import group_id
 from headway.define.option_types import HasId
 from headway.errors import InvalidJob
+from headway.model.error_groups import given_fingerprint
 from headway.model.ids import given_id, ids_with_prefix
 from headway.model.job import Source
 from headway.model.listing import Filter, meta_paths
@@ -89,6 +90,8 @@ def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
         given["ids"] = tuple(given_id(each, "ids") for each in given["ids"])
     if "id_prefix" in given:
         given["id_from"], given["id_to"] = ids_with_prefix(given.pop("id_prefix"))
+    if "error" in given:
+        given["error"] = given_fingerprint(given["error"])
     if "meta" in given:
         given["meta"] = meta_paths(given["meta"])
     return Filter(tenant_id=tenant_id, **given)

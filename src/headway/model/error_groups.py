@@ -17,6 +17,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from headway.errors import InvalidJob
+
 ErrorStatus = Literal["failed", "timeout", "lost"]
 ERROR_STATUSES: tuple[ErrorStatus, ...] = get_args(ErrorStatus)
 ErrorOrder = Literal["last_seen", "count"]
@@ -29,6 +31,7 @@ MOST_READ = 10_000
 HEAD_CHARS, TAIL_CHARS = 4_096, 8_192
 """What is kept of a longer text: its beginning has the message, its end the innermost frames."""
 MESSAGE_CHARS = 500
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 _FRAMES = 3
 _UNKNOWN = "it failed without a message"
 
@@ -114,6 +117,16 @@ class ErrorFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.status is None or group.status in self.status)
             and (self.since is None or group.last_seen_at >= self.since)
         )
+
+
+def given_fingerprint(value: object) -> str:
+    """The fingerprint that somebody names; raises `InvalidJob` for what none can be."""
+    if not isinstance(value, str) or not _FINGERPRINT.fullmatch(value):
+        raise InvalidJob(
+            f"{str(value)[:80]!r} is not the fingerprint of an error, which has 16 hexadecimal digits: headway errors "
+            "lists them"
+        )
+    return value
 
 
 def excerpt(text: str | None) -> str | None:
