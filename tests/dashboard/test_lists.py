@@ -82,6 +82,13 @@ def test_a_list_is_exported_whole_and_without_secrets(dashboard: Dashboard) -> N
         assert viewer.get("/export/keys.csv").status_code == 404
         assert len(json.loads(viewer.get("/export/events.json").text)) == 1
         assert viewer.get("/export/audit.csv").text.startswith("id,at,actor,action")
+        assert "/export/errors.csv?since=day" in viewer.get("/errors?since=day&kind=").text
+        shown = viewer.get("/export/errors.csv?since=day&kind=&order=count")
+        error = {each["kind"]: each for each in csv.DictReader(io.StringIO(shown.text))}["send_email"]
+        assert (error["count"], len(error["fingerprint"])) == ("1", 16)
+        assert f"/errors/{error['fingerprint']}" in viewer.get("/errors").text
+        assert json.loads(viewer.get("/export/errors.json?kind=none").text) == []
+        assert json.loads(viewer.get(f"/export/jobs.json?error={error['fingerprint']}").text)[0]["kind"] == "send_email"
     with dashboard.visitor("producer") as producer:
         assert producer.get("/export/jobs.csv").status_code == 403
     with dashboard.visitor("stranger") as stranger:

@@ -23,9 +23,7 @@ _MOST_JOBS = 20
 @pages.get("/errors")
 async def list_errors(visit: Visit) -> Page:
     chosen = {name: visit.query.get(name) or None for name in ("kind", "queue", "status", "order", "since", "cursor")}
-    span = _SINCE.get(str(chosen["since"]))
-    query: dict[str, Any] = {name: value for name, value in chosen.items() if name != "since"}
-    query["since"] = None if span is None else (visit.now - span).isoformat()
+    query: dict[str, Any] = {**chosen, "since": seen_since(visit)}
     errors = await visit.ask("GET", "/errors", query=query)
     values = {
         "errors": errors,
@@ -35,6 +33,12 @@ async def list_errors(visit: Visit) -> Page:
         "statuses": ERROR_STATUSES,
     }
     return Page("errors.html", values)
+
+
+def seen_since(visit: Visit) -> str | None:
+    """The time since which the errors of the chosen span were seen."""
+    span = _SINCE.get(visit.query.get("since", ""))
+    return None if span is None else (visit.now - span).isoformat()
 
 
 @pages.get("/errors/{fingerprint}")

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from headway.api.wire.problems import Refused
+from headway.dashboard.pages.errors import seen_since
 from headway.dashboard.shown.json_text import as_text, masked_json
 from headway.dashboard.table import Download, Pages
 from headway.dashboard.visit import Visit
@@ -37,7 +38,7 @@ _LISTS = {
         "/jobs",
         (
             *("status", "kind", "queue", "tag", "source", "train", "group", "correlation_id", "unique_key"),
-            *("created_after", "created_before", "q", "order"),
+            *("created_after", "created_before", "error", "q", "order"),
         ),
         (
             *("id", "tenant", "kind", "status", "queue", "priority", "source", "tries", "max_attempts", "losses"),
@@ -58,6 +59,14 @@ _LISTS = {
         ("actor", "action"),
         ("id", "at", "actor", "action", "detail", "job_id", "request_id", "address"),
     ),
+    "errors": _List(
+        "/errors",
+        ("kind", "queue", "status", "order"),
+        (
+            *("fingerprint", "kind", "queue", "status", "type", "place", "message", "count", "dead", "tenants"),
+            *("first_seen_at", "last_seen_at", "job_id"),
+        ),
+    ),
 }
 
 
@@ -68,7 +77,9 @@ async def export(visit: Visit, name: str) -> Download:
     if of not in _LISTS or ending not in _TYPES:
         raise Refused(404, "there is no such file")
     wanted = _LISTS[of]
-    query = {each: visit.query.getlist(each) for each in wanted.filters}
+    query: dict[str, Any] = {each: visit.query.getlist(each) for each in wanted.filters}
+    if of == "errors":  # its page has spans, such as an hour, and the route has times
+        query["since"] = seen_since(visit)
     rows = _rows(visit, wanted.path, query)
     first = [each async for each in _taken(rows, 1)]  # a filter that is wrong is said before anything is sent
     parts = _csv(first, rows, wanted.columns) if ending == "csv" else _json(first, rows)
