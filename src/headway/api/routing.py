@@ -26,7 +26,7 @@ class Router:
 
     def __init__(self) -> None:
         self._fixed: dict[str, Methods] = {}
-        self._patterns: dict[str, list[tuple[re.Pattern[str], Methods]]] = {}
+        self._patterns: dict[str, list[tuple[re.Pattern[str], Methods, bool]]] = {}
         self._by_path: dict[str, Methods] = {}
 
     def add(self, method: str, path: str, endpoint: Endpoint) -> None:
@@ -34,7 +34,10 @@ class Router:
         if methods is None:
             methods = self._by_path[path] = {}
             if "{" in path:
-                self._patterns.setdefault(_beginning(path), []).append((_pattern(path), methods))
+                # /trains/a/hold is what is done to the train a; of the train a/hold, the path is /trains/a%2Fhold
+                ends_key = "{key}/" in path
+                others = self._patterns.setdefault(_beginning(path), [])
+                others.insert(0 if ends_key else len(others), (_pattern(path), methods, ends_key))
             else:
                 self._fixed[path] = methods
         methods[method] = endpoint
@@ -47,13 +50,15 @@ class Router:
         if fixed is not None:
             return fixed.get(method), {}, set(fixed)
         allowed: set[str] = set()
-        for pattern, methods in self._patterns.get(_beginning(path), ()):
+        for pattern, methods, ends_key in self._patterns.get(_beginning(path), ()):
             found = pattern.fullmatch(path)
             if found is not None:
                 allowed |= set(methods)
                 if method in methods:
                     given = {name: value.replace(_SENT_SLASH, "/") for name, value in found.groupdict().items()}
                     return methods[method], given, allowed
+                if ends_key:
+                    break
         return None, {}, allowed
 
 
