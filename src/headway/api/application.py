@@ -385,7 +385,7 @@ class Api:
 
 async def _body(body: bytes, content_type: str | None, route: Route) -> Any:
     if route.body is not None:
-        decode = partial(decode_body, body, content_type, route.body)
+        decode = partial(decode_body, body, content_type, route.body, quotes=route.quotes)
         # a batch of 16 MiB takes a second, in which no other request would be answered
         return decode() if len(body) < _LARGE_BODY else await asyncio.to_thread(decode)
     if body.strip() not in (b"", b"{}"):

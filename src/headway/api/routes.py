@@ -45,6 +45,7 @@ class Route:
     limit: int = 2 * 2**20  # of the body, in bytes
     waits: bool = False  # may take longer than a read
     creates: bool = False  # honours Idempotency-Key
+    quotes: bool = False  # its body quotes programs: a NUL in it is for the handler to escape or refuse
     streams: bool = False  # may answer as text/event-stream
     file: bool = False  # answers with the bytes of a file
     upload: bool = False  # its body is a file, which the handler reads

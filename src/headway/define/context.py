@@ -22,7 +22,7 @@ from headway.model.trace import tracestate
 from headway.secrets import Keyring, Known, Owner, Vault
 
 TAIL_LIMIT = 65_536  # bytes
-_NOTE_LIMIT = 512
+NOTE_LIMIT = 512
 
 _log = get_logger("headway.job")
 _undeclared = Vault()
@@ -275,7 +275,7 @@ class Context(Generic[S]):
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise InvalidPayload(f"progress({fraction!r}) is not from 0 to 1: give the fraction that is done")
         # before the cut: half of a secret would not be recognised
-        clean = None if note is None else secrets.redact(_storable(note), self.known())[:_NOTE_LIMIT]
+        clean = None if note is None else secrets.redact(_storable(note), self.known())[:NOTE_LIMIT]
         with self._lock:
             self._progress = float(fraction)
             self._note = clean

@@ -17,9 +17,9 @@ def test_a_large_batch_is_decoded_in_a_thread(
     threads: list[int] = []
     decode = application.decode_body
 
-    def noted(*given: Any) -> Any:
+    def noted(*given: Any, **options: Any) -> Any:
         threads.append(threading.get_ident())
-        return decode(*given)
+        return decode(*given, **options)
 
     monkeypatch.setattr(application, "decode_body", noted)
     ask = client(keys["producer"])

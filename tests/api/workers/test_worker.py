@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from headway import Headway
@@ -262,6 +263,88 @@ def test_a_waiting_claim_gets_what_is_enqueued(
 
     said = loop.run_until_complete(ask())
     assert len(said.json()["jobs"]) == 1
+
+
+def test_what_programs_wrote_is_shown_without_secrets_whatever_it_is(app: Headway, work: Any) -> None:
+    """The text is the program's, not the worker's: one that holds a NUL must not keep a worker from saying so."""
+    nasty = "login with password=hunter2 at postgres://app:hunter2@db/main\0"
+    clean = "login with password=[redacted] at postgres://app:[redacted]@db/main\\x00"
+    app.change_definition("order", queue="mail")
+    jobs = [*_welcome(app, 2, max_attempts=1), app.enqueue("order", {"n": 1}).id]
+    one, two, machine = work.claim()
+    said = {"error": nasty, "stdout_tail": nasty, "stderr_tail": "x" * 70_000 + nasty}
+    for _ in range(2):
+        assert work.say("heartbeat", one, progress=0.5, note=nasty * 20, log=nasty).status_code == 200
+    shown = app.get(jobs[0])
+    assert (shown.log_tail, shown.log_end) == (clean * 2, len(clean) * 2)
+    assert shown.progress_note == (clean * 20)[:512]
+    held = [{"id": each["id"], "fence": 1, "log": nasty} for each in (two, machine)]
+    assert work.many("heartbeat", jobs=[*held, {"id": one["id"], "fence": 1}]).status_code == 200
+    assert work.say("fail", one, **said).json()["status"] == "dead"
+    assert work.many("settle", jobs=[{"id": two["id"], "fence": 1, **said}]).json()["settled"][0]["status"] == "dead"
+    assert work.say("complete", machine, outcome={"stop": nasty}).json()["status"] == "failed"
+    for job_id in jobs:
+        assert app.get(job_id).error == clean
+    for job_id in jobs[:2]:
+        (attempt,) = app.attempts(job_id)
+        assert (attempt.error, attempt.stdout_tail) == (clean, clean)
+        assert attempt.stderr_tail is not None
+        assert (len(attempt.stderr_tail), attempt.stderr_tail[-len(clean) :]) == (65_536, clean)
+    (job_id,) = _welcome(app)
+    (job,) = work.claim()
+    for what, more in (
+        ("complete", {"result": "\0"}),
+        ("complete", {"result": {"error": ["\0"]}}),
+        ("complete", {"outcome": {"next": "\0"}}),
+        ("complete", {"outcome": {"next": "a", "state": {"note": "\0"}}}),
+        ("complete", {"outcome": {"spawn": [{"kind": "welcome", "payload": {"log": "\0"}}]}}),
+        ("complete", {"outcome": {"spawn": [{"kind": "welcome\0"}]}}),
+        ("fail", {"error": "x", "delay": "\0"}),
+    ):
+        assert work.say(what, job, **more).status_code == 422, more
+    assert app.get(job_id).status == "running"
+
+
+def test_a_client_that_goes_away_while_it_waits_takes_nobodys_turn(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    async def claim(worker_id: str, gone: asyncio.Event) -> Any:
+        body = b'{"worker_id": "%s", "queues": ["mail"], "wait": 25}' % worker_id.encode()
+        headers = [(b"host", b"127.0.0.1"), (b"authorization", work.ask._headers["Authorization"].encode())]
+        sent: list[Any] = []
+        said = [{"type": "http.request", "body": body}]
+
+        async def receive() -> Any:
+            if said:
+                return said.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        path = "/api/v1/worker/jobs/claim"
+        await api(
+            {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}, receive, send
+        )
+        return msgspec.json.decode(sent[1]["body"])["jobs"]
+
+    async def wait_for(count: int) -> None:
+        while api._workers._waiting is None or len(api._workers._waiting._waiting.get("mail", ())) != count:
+            await asyncio.sleep(0.01)
+
+    async def go() -> None:
+        left, stays = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(claim(str(uuid4()), left))
+        await wait_for(1)
+        second = asyncio.create_task(claim(str(uuid4()), stays))
+        await wait_for(2)
+        left.set()  # it is woken and leaves in the same moment: the next in line gets the job
+        await asyncio.to_thread(_welcome, app)
+        assert [len(each) for each in await asyncio.gather(first, second)] == [0, 1]
+
+    loop.run_until_complete(go())
+    assert [job.status for job in app.jobs()] == ["running"]
 
 
 def test_a_client_that_goes_away_gives_its_jobs_back(

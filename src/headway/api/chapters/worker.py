@@ -14,6 +14,7 @@ import msgspec
 from headway.api.call import Call
 from headway.api.routes import WORKERS, Routes
 from headway.api.wire.problems import Refused
+from headway.api.workers.quoted import cut_tail, quoted_log, quoted_note
 from headway.api.workers.requests import (
     Key,
     check_many,
@@ -28,7 +29,6 @@ from headway.api.workers.requests import (
 )
 from headway.api.workers.views import ClaimedJob, claimed
 from headway.clock import from_micros
-from headway.define.context import TAIL_LIMIT
 from headway.errors import LeaseLost
 from headway.model.codec import check_text
 from headway.model.duration import to_ms
@@ -87,21 +87,22 @@ async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
             if len(claims) >= body.limit:
                 for queue in queues:
                     waiting.wake(queue)  # there may be more, for the next in line
-            if gone.done() and claims:
-                await call.app.store.arun(call.app.store.ops.release(keys_of(claims), delay_ms=0))
-                for queue in queues:
-                    waiting.wake(queue)
-                claims = []
             kept = await _known(call, claims)
             if kept or not await waiting.wait(queues, until=until, unless=(gone, stopping)):
                 break
+        worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
+        if worker is None:
+            raise not_registered(worker_id)
+        answer = Claimed(await _shown(call, kept), worker.lease_expires_at)
+        if kept and gone.done():  # as late as possible: nobody is there to run them
+            await call.app.store.arun(call.app.store.ops.release(keys_of(kept), delay_ms=0))
+            for queue in queues:
+                waiting.wake(queue)
+            answer.jobs = []
+        return answer
     finally:
         gone.cancel()
         stopping.cancel()
-    worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
-    if worker is None:
-        raise not_registered(worker_id)
-    return Claimed(await _shown(call, kept), worker.lease_expires_at)
 
 
 async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queues: list[str]) -> list[Claim]:
@@ -189,7 +190,12 @@ class Beat(msgspec.Struct):
 
 
 @routes.post(
-    "/worker/jobs/{id}/heartbeat", roles=WORKERS, body=HeartbeatIn, answers={200: Beat}, problems=(404, 409, 422)
+    "/worker/jobs/{id}/heartbeat",
+    roles=WORKERS,
+    body=HeartbeatIn,
+    answers={200: Beat},
+    problems=(404, 409, 422),
+    quotes=True,
 )
 async def heartbeat_job(call: Call[HeartbeatIn, None]) -> Beat:
     """Show a job's progress; renews the lease of a worker that runs nothing else."""
@@ -236,6 +242,7 @@ class Beats(msgspec.Struct):
     answers={200: Beats},
     problems=(409, 422),
     limit=_BATCH_LIMIT,
+    quotes=True,
 )
 async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
     """Renew the lease, naming every job that the worker holds; what it has forgotten is released, uncharged."""
@@ -281,7 +288,9 @@ async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn])
         tail, end = None, 0
         if each.log and each.id in found:
             job = found[each.id]
-            tail = ((job.log_tail or "") + each.log.replace("\0", "")).encode()[-TAIL_LIMIT:].decode(errors="ignore")
-            end = (job.log_end or 0) + len(each.log)
-        reports.append(Report(each.id, fence_of(each), each.progress, each.note, tail, end))
+            text = quoted_log(each.log)
+            tail = cut_tail((job.log_tail or "") + text)
+            end = (job.log_end or 0) + len(text)
+        note = None if each.note is None else quoted_note(each.note)
+        reports.append(Report(each.id, fence_of(each), each.progress, note, tail, end))
     await store.arun(store.ops.report(worker_id, reports))

@@ -67,14 +67,21 @@ class EndedJob(msgspec.Struct):
 
 
 @routes.post(
-    "/worker/jobs/{id}/complete", roles=WORKERS, body=CompleteIn, answers={200: EndedJob}, problems=(404, 409, 422)
+    "/worker/jobs/{id}/complete",
+    roles=WORKERS,
+    body=CompleteIn,
+    answers={200: EndedJob},
+    problems=(404, 409, 422),
+    quotes=True,
 )
 async def complete_job(call: Call[CompleteIn, None]) -> EndedJob:
     """Say that a job succeeded, or what its step comes to."""
     return await _end(call)
 
 
-@routes.post("/worker/jobs/{id}/fail", roles=WORKERS, body=FailIn, answers={200: EndedJob}, problems=(404, 409, 422))
+@routes.post(
+    "/worker/jobs/{id}/fail", roles=WORKERS, body=FailIn, answers={200: EndedJob}, problems=(404, 409, 422), quotes=True
+)
 async def fail_job(call: Call[FailIn, None]) -> EndedJob:
     """Say that a job failed; it is tried again, or dead, by its own policy."""
     return await _end(call)
@@ -112,7 +119,13 @@ class SettledJobs(msgspec.Struct):
 
 
 @routes.post(
-    "/worker/settle", roles=WORKERS, body=SettleIn, answers={200: SettledJobs}, problems=(409, 422), limit=_BATCH_LIMIT
+    "/worker/settle",
+    roles=WORKERS,
+    body=SettleIn,
+    answers={200: SettledJobs},
+    problems=(409, 422),
+    limit=_BATCH_LIMIT,
+    quotes=True,
 )
 async def settle_jobs(call: Call[SettleIn, None]) -> SettledJobs:
     """Say how up to 1,000 jobs ended."""

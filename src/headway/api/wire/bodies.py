@@ -62,8 +62,8 @@ async def read_upload(request: Request, limit: int) -> AsyncIterator[bytes]:
         raise Refused(400, "the client went away before its body had arrived") from None
 
 
-def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:
-    """The body as this type; raises `Refused`."""
+def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: bool = False) -> Any:
+    """The body as this type; raises `Refused`. With `quotes` it may hold NUL characters."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media not in ("application/json", "application/merge-patch+json"):
         raise Refused(415, f"the body is {media}: send application/json")
@@ -82,7 +82,7 @@ def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
     finally:
-        _refuse_repeated_names(body)
+        _refuse_repeated_names(body, may_hold_nul=quotes)
 
 
 def decode_query(pairs: Iterable[tuple[str, str]], into: type[msgspec.Struct]) -> Any:
@@ -128,11 +128,11 @@ def _holds_nul(value: Any) -> bool:
     return "\0" in value if isinstance(value, str) else isinstance(value, list) and any(map(_holds_nul, value))
 
 
-def _refuse_repeated_names(body: bytes) -> None:
+def _refuse_repeated_names(body: bytes, *, may_hold_nul: bool) -> None:
     """Raises `Refused` where an object names a field twice: two readers would see two different requests; and where a
-    field holds a NUL character."""
+    field holds a NUL character, unless it may."""
 
-    has_nul = b"\\u0000" in body
+    has_nul = not may_hold_nul and b"\\u0000" in body
     if not has_nul and _names_are_unique(body):
         return
 

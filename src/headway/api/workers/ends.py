@@ -11,18 +11,16 @@ from headway.api.call import Call
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Json
 from headway.api.workers.outcomes import ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
+from headway.api.workers.quoted import quoted_error, quoted_tail
 from headway.api.workers.requests import fence_of, valid_id
 from headway.api.workers.views import ClaimedJob, continued
-from headway.define.context import TAIL_LIMIT
 from headway.errors import StoreBusy
 from headway.model.duration import to_ms
 from headway.model.job import Job, NewJob, Settlement
 from headway.model.reported import BadEnd, Completion, Ended, Failure
 from headway.model.status import Status
-from headway.worker.error_text import storable
 
 U = msgspec.UnsetType
-_LONGEST_ERROR = 65_536
 _NULL = msgspec.Raw(b"null")
 
 
@@ -159,15 +157,11 @@ def _failure(job_id: str, end: EndIn, error: str | None) -> Failure:
     return Failure(
         job_id,
         fence_of(end),
-        None if error is None else storable(error[:_LONGEST_ERROR]),
+        None if error is None else quoted_error(error),
         end.retry,
         None if end.delay is None else to_ms(end.delay, "delay"),
         end.exit_code,
-        _tail(end.stdout_tail),
-        _tail(end.stderr_tail),
+        quoted_tail(end.stdout_tail),
+        quoted_tail(end.stderr_tail),
         end.status or "failed",
     )
-
-
-def _tail(text: str | None) -> str | None:
-    return None if text is None else text.replace("\0", "").encode()[-TAIL_LIMIT:].decode(errors="ignore")

@@ -9,6 +9,7 @@ import msgspec
 
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Json
+from headway.api.workers.quoted import quoted_error
 from headway.api.workers.requests import valid_id
 from headway.define import checks
 from headway.errors import InvalidOutcome
@@ -111,7 +112,7 @@ class StepEnd:
                     self._last("done"), "succeeded", result=result_text(outcome.done, self._result_limit)
                 )
             case _:
-                error = "the machine stopped itself" if outcome.stop is None else str(outcome.stop)
+                error = "the machine stopped itself" if outcome.stop is None else quoted_error(str(outcome.stop))
                 return self._settled(self._last("stop"), "failed", status="failed", error=error)
 
     def _go_on(self, turn: Turn) -> Settlement:
