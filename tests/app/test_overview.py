@@ -55,9 +55,7 @@ def test_what_needs_a_person_comes_most_urgent_first(app: Headway) -> None:
     ]
     (error,) = app.errors()
     assert found.problems[2].error == error.fingerprint
-    assert found.problems[2].why.endswith(
-        f", 1 of one error (1 × the same since {error.first_seen_at:%H:%M} UTC): ValueError"
-    )
+    assert found.problems[2].why == "1 job of kind broken died: ValueError"
     assert f"headway jobs retry --status dead --error {error.fingerprint}" in found.problems[2].fix
     assert found.problems[1].why == "no worker listens to queue nobody, and 1 job waits in it"
     assert all(each.fix.startswith("headway ") for each in found.problems)
@@ -70,3 +68,19 @@ def test_what_needs_a_person_comes_most_urgent_first(app: Headway) -> None:
     assert (tenants["acme"].share, tenants["default"].share) == (0.0, 1.0)
     with pytest.raises(NotAllowed):
         acme.overview_of_tenants()
+
+
+def test_a_kind_that_dies_tells_how_often_its_commonest_error_was_seen(app: Headway) -> None:
+    @app.job(max_attempts=1)
+    def broken(key: str) -> None:
+        {}[key] if key else int("x")
+
+    for key in ("a", "b", ""):
+        broken.enqueue(key)
+    app.run(until_idle=True)
+    (problem,) = app.overview().problems
+    common = next(each for each in app.errors() if each.dead == 2)
+    assert problem.why == (
+        f"3 jobs of kind broken died, 2 of one error: {common.message} "
+        f"(2 × the same since {common.first_seen_at:%H:%M} UTC)"
+    )

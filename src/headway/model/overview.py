@@ -259,15 +259,16 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterab
             dead[key] = dead.get(key, 0) + stat.dead
     for (queue, kind), count in dead.items():
         since = first[queue, kind].at
-        why = f"{_jobs(count)} of kind {kind} died since {since:%H:%M} UTC"
+        why = f"{_jobs(count)} of kind {kind} died"
         chosen = f"--status dead --kind {kind}"
         fix = f"headway jobs list {chosen}, then headway jobs retry {chosen}"
         error = None
         if (queue, kind) in worst:
             found = worst[queue, kind]
             error = found.fingerprint
-            same = f"{found.count:,} × the same since {found.first_seen_at:%H:%M} UTC"
-            why += f", {found.dead:,} of one error ({same}): {found.message}"
+            why += f": {found.message}" if found.dead == count else f", {found.dead:,} of one error: {found.message}"
+            if found.count > 1:
+                why += f" ({found.count:,} × the same since {found.first_seen_at:%H:%M} UTC)"
             fix = f"headway errors show {error}, then headway jobs retry --status dead --error {error}"
         yield Problem(what="dying", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind, error=error)
 
