@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -31,10 +32,15 @@ async def _tab(client: httpx.AsyncClient, page: str, got: list[int]) -> None:
 
 
 def _written(url: str) -> tuple[int, int]:
-    """How many transactions there were, and bytes of the write-ahead log: on SQLite the size of its file."""
+    """How many transactions there were, and bytes of the write-ahead log: on SQLite those that wrote, as the index of
+    its log counts them, and the size of that log."""
     if url.startswith("sqlite"):
-        wal = path_of(url + "-wal")
-        return 0, wal.stat().st_size if wal.exists() else 0
+        wal, index = path_of(url + "-wal"), path_of(url + "-shm")
+        if not wal.exists() or not index.exists():
+            return 0, 0
+        with index.open("rb") as file:
+            (changes,) = struct.unpack_from("=I", file.read(12), 8)  # iChange of the WAL-index header
+        return changes, wal.stat().st_size
     with psycopg.connect(url, autocommit=True) as conn:
         row = conn.execute(
             "select xact_commit, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint from pg_stat_database"

@@ -252,6 +252,16 @@ def test_a_rehearsal_shows_what_would_come_of_an_event(app: Headway, call: Call,
     assert "leads nowhere" in call(app, "test_trigger", "resync", {"ok": True}).error
     assert "schema" in call(app, "test_trigger", "resync", {"ok": True, "folder": "x" * 30}).error
     assert not call(app, "test_trigger", "resync", {"folder": "x", "ok": True}, event="another.one").met
+    unsaved = {"kind": "sync", "payload": {"folder": "{{event.map}}"}, "when": {"event.ok": True}}
+    shown = call(app, "preview_trigger", "new", "folder.seen", {"map": "y", "ok": True}, **unsaved)
+    assert (shown.met, shown.kind, shown.payload) == (True, "sync", {"folder": "y"})
+    assert not call(app, "preview_trigger", "new", "folder.seen", {"map": "y"}, **unsaved).met
+    assert "leads nowhere" in call(app, "preview_trigger", "new", "folder.seen", {"ok": True}, **unsaved).error
+    call(app, "create_template", "seen", "sync", {"folder": "z"})
+    assert call(app, "preview_trigger", "new", "folder.seen", template="seen").payload == {"folder": "z"}
+    with pytest.raises(NotFound, match='no template "other"'):
+        call(app, "preview_trigger", "new", "folder.seen", template="other")
+    assert [each.name for each in app.triggers()] == ["resync"]
     assert app.events() == []
     assert app.jobs() == []
 

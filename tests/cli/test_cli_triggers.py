@@ -101,6 +101,12 @@ def test_test_shows_the_payload_that_would_be_made(cli: Cli, sync: Headway, fold
     (folder / "event.json").write_text(json.dumps(EVENT))
     assert cli.json("triggers", "test", "sync", "--payload", "@event.json")["payload"] == {"folder": 7}
     assert json.loads(cli.ok("triggers", "test", "sync", "--payload", "-", stdin=json.dumps(EVENT))) == {"folder": 7}
+    unsaved = ("triggers", "create", "new", "--event", "folder.seen", "--kind", "sync", "--when", "event.kind=checkout")
+    assert cli.json(*unsaved, "--payload", '{"folder": "{{event.id}}"}', "--test", '{"id": 8, "kind": "checkout"}')[
+        "payload"
+    ] == {"folder": 8}
+    assert 'event.kind is "mail"' in cli.refused(*unsaved, "--test", '{"kind": "mail"}', code=1)
+    assert "new" not in [each["name"] for each in cli.json("triggers", "list")]
     assert (sync.counts(), sync.fires(trigger="sync")) == ({}, [])
 
 

@@ -108,6 +108,26 @@ def test_a_schedule_is_previewed_made_and_changed(dashboard: Dashboard) -> None:
     assert schedule.id not in [each.id for each in acme.schedules()]
 
 
+def test_an_event_trigger_is_tried_before_it_is_stored(dashboard: Dashboard) -> None:
+    acme = dashboard.app.tenant("acme")
+    with dashboard.visitor("admin") as admin:
+        form = opened(admin.get("/triggers/new?type=event")) | {"event": "order.paid", "kind": "send_email"}
+        asked = {"url": "/triggers/new?type=event", "headers": {"X-Headway-Part": "1"}}
+
+        def preview(**changes: str) -> str:
+            return unescape(admin.post(**asked, data=form | {"do": "preview"} | changes).text)
+
+        said = preview(payload='{"to": "{{event.note}}"}')
+        assert "With the last one" in said
+        assert "It would enqueue <code>send_email</code> on <code>mail</code>" in said
+        assert "<script>alert" not in admin.post(**asked, data=form | {"payload": '{"to": "{{event.note}}"}'}).text
+        assert "It would not fire" in preview(when='{"event.note": "another"}')
+        assert "leads nowhere" in preview(payload='{"to": "{{event.nobody}}"}')
+        assert "no template" in preview(kind="", template="unheard-of")
+        assert "With the last one" not in preview(event="order.unheard_of")
+    assert "order.paid" not in {each.event for each in acme.triggers()}
+
+
 def test_templates_keys_tenants_limits_queues_and_definitions(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

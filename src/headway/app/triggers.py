@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any, Literal, Unpack
 from uuid import UUID
 
@@ -13,13 +14,13 @@ from headway.app.events import payload_of
 from headway.app.trigger_rows import TriggerRows, overlaid
 from headway.define.option_types import TriggerChanges, TriggerOptions
 from headway.define.trigger_jobs import event_job, event_signal, matches, schedule_job
-from headway.define.triggers import new_trigger
+from headway.define.triggers import new_trigger, unsaved
 from headway.errors import HeadwayError
 from headway.model.codec import decode
 from headway.model.event import Event, covers
 from headway.model.ids import new_id
 from headway.model.signal import NewSignal
-from headway.model.trigger import ResolvedTrigger, Trigger, TriggerType
+from headway.model.trigger import NewTrigger, ResolvedTrigger, Trigger, TriggerType
 from headway.store.ops import Op, Steps
 
 
@@ -105,6 +106,15 @@ class TriggerVerbs(TriggerRows):
         self.learn(None)
         return self._run(self._rehearse(name, payload, event, tenant))
 
+    def preview_trigger(
+        self, name: str, event: str, sample: Any = None, **options: Unpack[TriggerOptions]
+    ) -> Rehearsal:
+        """A dry run before it is stored: what the trigger that `create_trigger` would make of these would do with such
+        an event, whose payload is `sample`, or the error. Raises `InvalidJob`, `NotFound` (the template)."""
+        conn = options.pop("conn", None)
+        self.learn(conn)
+        return self._run(self._preview_trigger(name, event, sample, options), conn)
+
     def test_schedule(
         self, name: str | UUID, payload: Mapping[str, Any] | None = None, *, tenant: str | UUID | None = None
     ) -> Rehearsal:
@@ -121,15 +131,20 @@ class TriggerVerbs(TriggerRows):
         owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:
-            self._check_window(given)
-            if template is not None:
-                given["template_id"] = yield from self._template_id(template, owner)
-            row = new_trigger(
-                given, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor and str(actor)
-            )
+            row = yield from self._new_trigger(given, owner, owner_id, actor, template)
             return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
 
         return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _new_trigger(
+        self, given: dict[str, Any], owner: str, owner_id: str, actor: str | None, template: str | None
+    ) -> Steps[NewTrigger]:
+        self._check_window(given)
+        if template is not None:
+            given["template_id"] = yield from self._template_id(template, owner)
+        return new_trigger(
+            given, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor and str(actor)
+        )
 
     def _rehearse(self, name: str | UUID, payload: Any, event: str | None, tenant: str | UUID | None) -> Op[Rehearsal]:
         text = payload_of(payload, self.payload_limit)
@@ -137,42 +152,58 @@ class TriggerVerbs(TriggerRows):
         def steps() -> Steps[Rehearsal]:
             trigger = yield from self._trigger_row("event", name, tenant).steps()
             now = yield from self._store.ops.now().steps()
-            template = yield from self._template_of(trigger)
-            sample = Event(
-                id=new_id(),
-                tenant_id=trigger.tenant_id,
-                tenant=trigger.tenant,
-                name=event or trigger.event or "",
-                payload=decode(text),
-                status="pending",
-                emitted_at=now,
-                handled_at=None,
-                correlation_id=None,
-                trace_id=None,
-                created_by=None,
-                job_id=None,
-                error=None,
-            )
-            if not covers(trigger.event or "", sample.name) or not matches(trigger, sample):
-                return Rehearsal(met=False)
-            try:
-                if trigger.signal is not None:
-                    return _rehearsed(event_signal(trigger, sample, limit=self.payload_limit))
-                job, dedupe_key = event_job(
-                    ResolvedTrigger(trigger=trigger, template=template),
-                    sample,
-                    self._definitions,
-                    now=now,
-                    limit=self.payload_limit,
-                )
-            except HeadwayError as error:
-                reason = secrets.redact(str(error), secrets.own())
-                kind = trigger.kind or trigger.template_kind
-                return Rehearsal(met=True, kind=kind, signal=trigger.signal, to=trigger.signal_to, error=reason)
-            shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
-            return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
+            return (yield from self._rehearsal(trigger, event, text, now))
 
         return Op(steps, writes=False)
+
+    def _preview_trigger(self, name: str, event: str, sample: Any, options: TriggerOptions) -> Op[Rehearsal]:
+        given: dict[str, Any] = {**options, "name": name, "event": event}
+        tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
+        owner = self._named_tenant(tenant)
+        text = payload_of(sample, self.payload_limit)
+
+        def steps() -> Steps[Rehearsal]:
+            row = yield from self._new_trigger(given, owner, self._id_of(owner), actor, template)
+            now = yield from self._store.ops.now().steps()
+            return (yield from self._rehearsal(unsaved(row, now), None, text, now))
+
+        return Op(steps, writes=False)
+
+    def _rehearsal(self, trigger: Trigger, event: str | None, text: str, now: datetime) -> Steps[Rehearsal]:
+        template = yield from self._template_of(trigger)
+        sample = Event(
+            id=new_id(),
+            tenant_id=trigger.tenant_id,
+            tenant=trigger.tenant,
+            name=event or trigger.event or "",
+            payload=decode(text),
+            status="pending",
+            emitted_at=now,
+            handled_at=None,
+            correlation_id=None,
+            trace_id=None,
+            created_by=None,
+            job_id=None,
+            error=None,
+        )
+        if not covers(trigger.event or "", sample.name) or not matches(trigger, sample):
+            return Rehearsal(met=False)
+        try:
+            if trigger.signal is not None:
+                return _rehearsed(event_signal(trigger, sample, limit=self.payload_limit))
+            job, dedupe_key = event_job(
+                ResolvedTrigger(trigger=trigger, template=template),
+                sample,
+                self._definitions,
+                now=now,
+                limit=self.payload_limit,
+            )
+        except HeadwayError as error:
+            reason = secrets.redact(str(error), secrets.own())
+            kind = trigger.kind or (template.kind if template is not None else None)
+            return Rehearsal(met=True, kind=kind, signal=trigger.signal, to=trigger.signal_to, error=reason)
+        shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
+        return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
 
     def _rehearse_schedule(
         self, name: str | UUID, payload: Mapping[str, Any] | None, tenant: str | UUID | None

@@ -89,6 +89,14 @@ def new_trigger(
     return row
 
 
+def unsaved(row: NewTrigger, now: datetime) -> Trigger:
+    """The trigger as it would be read if it were stored now."""
+    fields: dict[str, Any] = {each: getattr(row, each) for each in row.__struct_fields__ if each != "run_on_start"}
+    fields |= {each: msgspec.json.decode(fields[each]) for each in ("payload", "options", "when")}
+    fields |= dict.fromkeys(("template_kind", "declared_at", "last_fired_at", "last_job_id", "error"))
+    return Trigger(**fields, origin="stored", created_at=now, updated_at=now, revision=1)
+
+
 def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime, limit: int) -> TriggerChange:
     """The change of this trigger; None takes a value back where that is possible."""
     changes = _checked(given, trigger.type, limit, changing=True)

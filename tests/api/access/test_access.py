@@ -94,6 +94,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
         {"label": "Nightly", "trigger_type": "schedule", "cron_expr": "@daily", "definition_key": "report"},
         (201,),
     ),
+    "POST /jobs/triggers/test": (ADMIN, {"event_name": "paid", "definition_key": "report"}, (200,)),
     "POST /jobs/triggers/preview": (READ, {"cron_expr": "@daily"}, (200,)),
     "GET /jobs/triggers/{id}": (READ, None, (200,)),
     "PATCH /jobs/triggers/{id}": (ADMIN, {"label": "Daily"}, (200,)),

@@ -64,6 +64,11 @@ def test_a_schedule_and_an_event_trigger_live_as_the_contract_says(
     assert [each["id"] for each in ask.get(f"{path}/fires").json()["items"]] == [fire["id"]]
     tried = ask.post(f"/jobs/triggers/{changed['id']}/test", json={"payload": {"user": 9}}).json()
     assert (tried["met"], tried["payload"]) == (True, {"user_id": 9})
+    unsaved = {name: value for name, value in ON_CHANGE.items() if name != "trigger_type"}
+    tried = ask.post("/jobs/triggers/test", json=unsaved | {"sample": {"user": 9}}).json()
+    assert (tried["met"], tried["payload"]) == (True, {"user_id": 9})
+    assert ask.post("/jobs/triggers/test", json={"definition_key": "welcome"}).status_code == 422
+    assert ask.post("/jobs/triggers/test", json=unsaved | {"options": {"queue": "default"}}).status_code == 403
     assert ask.post(f"/jobs/triggers/{changed['id']}/run", json={}).status_code == 409
     assert ask.get(f"/jobs/triggers/{changed['id']}/preview").status_code == 409
     assert ask("DELETE", path).status_code == 204

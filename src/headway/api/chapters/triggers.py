@@ -160,10 +160,16 @@ async def _create(call: Call[Any, Any], type_: str, name: str, options: dict[str
     if type_ == "schedule":
         return await call.verbs.acreate_schedule(name, actor=call.actor, **options)
     rest = {**options}
-    event = rest.pop("event", None)
+    event = _event_of(rest)
+    return await call.verbs.acreate_trigger(name, event, actor=call.actor, **rest)
+
+
+def _event_of(options: dict[str, Any]) -> str:
+    """Take it out of these."""
+    event = options.pop("event", None)
     if event is None:
         raise Refused(422, "an event trigger needs event_name", faults=[Fault("missing", "/event_name")])
-    return await call.verbs.acreate_trigger(name, event, actor=call.actor, **rest)
+    return str(event)
 
 
 class PreviewIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -194,6 +200,21 @@ async def preview_times(call: Call[PreviewIn, None]) -> Preview:
         options["tz"] = await call.app.store.arun(zone)
     times = await call.verbs.apreview_schedule(count=_count(options.pop("count")), **options)
     return Preview(times, options["tz"])
+
+
+class UnsavedIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
+    """An event trigger as it would be stored, and the payload of an event to try it with."""
+
+    sample: Any = None
+
+
+@routes.post("/jobs/triggers/test", roles=ADMINS, body=UnsavedIn, answers={200: Rehearsal}, problems=(404, 422))
+async def test_unsaved(call: Call[UnsavedIn, None]) -> Rehearsal:
+    """Say what an event trigger would make of a sample event, before it is stored. Nothing is stored."""
+    options = given(call.body, _ALIASES)
+    sample, name, event = options.pop("sample"), options.pop("name", None), _event_of(options)
+    await _check_bounds(call, options)
+    return await call.verbs.apreview_trigger(name or _name_of(str(options.get("label"))), event, sample, **options)
 
 
 @routes.get("/jobs/triggers/{id}", roles=VIEWERS, answers={200: TriggerView}, problems=(404,))

@@ -89,6 +89,16 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         await self.alearn(None)
         return await self._arun(self._rehearse(name, payload, event, tenant))
 
+    async def apreview_trigger(
+        self, name: str, event: str, sample: Any = None, **options: Unpack[TriggerOptions]
+    ) -> Rehearsal:
+        """A dry run before it is stored: what the trigger that `create_trigger` would make of these would do with such
+        an event, whose payload is `sample`, or the error. Raises `InvalidJob`, `NotFound` (the template)."""
+        await self._aensure_known(self._own_tenant, options.get("tenant"))
+        conn = options.pop("conn", None)
+        await self.alearn(conn)
+        return await self._arun(self._preview_trigger(name, event, sample, options), conn)
+
     async def atest_schedule(
         self, name: str | UUID, payload: Mapping[str, Any] | None = None, *, tenant: str | UUID | None = None
     ) -> Rehearsal:

@@ -208,9 +208,16 @@ def _event_options(fn: Any) -> Any:
 @_event_options
 @job_options
 @click.option("--disabled", is_flag=True, help="Create it disabled.")
+@click.option(
+    "--test",
+    "sample",
+    type=Json(),
+    metavar="JSON|@FILE|-",
+    help="Create nothing: show what it would do with an event of this payload.",
+)
 @tenant_option
 @pass_invocation
-def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **options: Any) -> None:
+def create(cli: Invocation, /, name: str, disabled: bool, sample: Any, tenant: str | None, **options: Any) -> None:
     """Create a trigger. Its payload may have placeholders: {{event.a.b}}, {{meta.event_id}}, …; it runs no code.
 
     \b
@@ -226,6 +233,10 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
     if ("signal" in wanted) != ("to" in wanted):
         raise click.UsageError("--signal and --to go together: what it sends, and to which machine")
     app = cli.app
+    if sample is not None:
+        found = app.preview_trigger(name, **{**wanted, "sample": sample}, tenant=tenant)
+        _tell_rehearsal(cli, app, found, wanted.get("when", {}), sample)
+        return
     made = app.create_trigger(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
     answer(cli, made, _waits(made))
     if not cli.json and made.signal is None:
@@ -319,27 +330,29 @@ def test(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> Non
     trigger = find(cli, "event", name, tenant)
     app = cli.existing_with_kinds
     found = app.test_trigger(name, payload, tenant=UUID(trigger.tenant_id))
+    _tell_rehearsal(cli, app, found, trigger.when, payload)
+    if not cli.json and not trigger.enabled:
+        note(f"the trigger is disabled, and fires for nothing: {cli.typed(*words(cli, 'enable', trigger))}")
+
+
+def _tell_rehearsal(
+    cli: Invocation, app: Headway, found: Rehearsal, conditions: Mapping[str, Any], payload: Any
+) -> None:
     if cli.json:
         emit(found)
         if found.error is not None or not found.met:
             raise click.exceptions.Exit(FAILED)
         return
     if not found.met:
-        raise Refused(f"the event does not meet the trigger: {_unmet(trigger, payload)}")
+        raise Refused(f"the event does not meet the trigger: {_unmet(conditions, payload)}")
     if found.error is not None:
         raise Refused(f"it would {'make no job' if found.signal is None else 'send no signal'}: {found.error}")
-    _rehearsed(cli, app, trigger, found)
-
-
-def _rehearsed(cli: Invocation, app: Headway, trigger: Trigger, found: Rehearsal) -> None:
     say(pretty(found.payload))
     if found.signal is not None:
         note(f"that is the data of signal {found.signal} to {found.to}; nothing was sent")
     else:
         note(f"that is the payload of a {found.kind} job, for queue {found.queue}; nothing was stored")
         _warn_of_schema(app, found)
-    if not trigger.enabled:
-        note(f"the trigger is disabled, and fires for nothing: {cli.typed(*words(cli, 'enable', trigger))}")
 
 
 def _warn_of_schema(app: Headway, found: Rehearsal) -> None:
@@ -352,12 +365,12 @@ def _has_schema(app: Headway, kind: str) -> bool:
     return bool(stored) and stored[0].schema is not None
 
 
-def _unmet(trigger: Trigger, payload: Any) -> str:
+def _unmet(conditions: Mapping[str, Any], payload: Any) -> str:
     """The conditions that it does not meet."""
     from headway.model.render import look_up
 
     reasons = []
-    for path, wanted in trigger.when.items():
+    for path, wanted in conditions.items():
         there, value = look_up({"event": payload}, path)
         allowed = wanted if isinstance(wanted, list) else [wanted]
         if not there or value not in allowed:

@@ -9,11 +9,22 @@ from datetime import datetime
 from typing import Any
 
 from headway.dashboard.editing import Stored, change, create
-from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of, zone_names
+from headway.dashboard.forms import (
+    Field,
+    FormState,
+    Refusal,
+    body_of_new,
+    duration_text,
+    edit_form,
+    new_form,
+    text_of,
+    zone_names,
+)
 from headway.dashboard.shown.json_text import as_text
 from headway.dashboard.shown.schedules import schedule_words
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
+from headway.secrets import REDACTED
 
 pages = Pages()
 
@@ -106,6 +117,7 @@ class Preview:
     times: list[datetime] = field(default_factory=list)
     conditions: list[tuple[str, str]] = field(default_factory=list)
     rehearsal: Any = None
+    sample: Any = None  # the event that it was tried with
 
 
 @pages.get("/triggers/new")
@@ -229,7 +241,8 @@ async def _page(
     visit: Visit, type_: str, state: FormState, trigger: Mapping[str, Any] | None = None, *, status: int = 200
 ) -> Page:
     texts = {each.field.name: each.value for each in state.fields}
-    preview = await _schedule_preview(visit, texts) if type_ == "schedule" else _event_preview(texts)
+    show = _schedule_preview if type_ == "schedule" else _event_preview
+    preview = await show(visit, texts)
     noun = _TITLES[type_]
     values = {
         "title": f"New {noun}" if trigger is None else f"Edit {trigger['label']}",
@@ -272,18 +285,31 @@ async def _schedule_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:
     return Preview(words[0].upper() + words[1:], _makes(texts), zone=found.tz, times=found.times)
 
 
-def _event_preview(texts: Mapping[str, str]) -> Preview:
+async def _event_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:
+    """What it waits for, and what it would do with the last event of that name."""
     if not texts["event"]:
         return Preview("Which event?", _makes(texts))
+    words = f"When {texts['event']} comes"
     try:
         when = json.loads(texts["when"] or "{}")
     except ValueError as error:
-        return Preview(f"When {texts['event']} comes", _makes(texts), f"“Only if” is not JSON: {error}")
+        return Preview(words, _makes(texts), f"“Only if” is not JSON: {error}")
     conditions = [
         (path, " or ".join(map(json.dumps, value)) if isinstance(value, list) else json.dumps(value))
         for path, value in (when.items() if isinstance(when, dict) else ())
     ]
-    return Preview(f"When {texts['event']} comes", _makes(texts), conditions=conditions)
+    shown = Preview(words, _makes(texts), conditions=conditions)
+    if not (texts["kind"] or texts["template"] or texts["signal"]) or REDACTED in texts["payload"] + texts["options"]:
+        return shown
+    last = (await visit.ask("GET", "/events", query={"name": texts["event"], "limit": 1})).items
+    if not last:
+        return shown
+    try:
+        body = body_of_new(_EVENT, Form(texts)) | {"label": texts["label"] or "unsaved", "sample": last[0].payload}
+        found = await visit.ask("POST", "/jobs/triggers/test", body=body)
+    except Refusal as error:
+        return replace(shown, wrong=str(error))
+    return replace(shown, rehearsal=found, sample=last[0])
 
 
 def _makes(texts: Mapping[str, str]) -> str:
