@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -15,6 +17,9 @@ import uvicorn
 from headway import Headway
 from headway.api import Api
 from headway.model.access import ROLES
+from headway.store import migrate
+from headway.store.postgres.store import PostgresStore
+from tests.postgres_databases import Databases, ReusedDatabases
 
 
 class Client:
@@ -90,14 +95,8 @@ class Stream:
         return {"type": "http.disconnect"}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
-    """An app on an empty database, with a definition that some worker has declared."""
-    url = (
-        f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
-        if request.param == "sqlite"
-        else request.getfixturevalue("postgres_url_with_roles")
-    )
+def _declare(url: str) -> None:
+    """Have a worker declare some kinds in this database, which it does when it starts."""
     code = Headway(url)
 
     @code.job(queue="mail", schema={"properties": {"user_id": {"type": "integer"}}})
@@ -110,11 +109,43 @@ def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
     @code.job
     async def order(n: int) -> None: ...
 
-    code.run(until_idle=True)  # a worker declares its kinds when it starts
+    code.run(until_idle=True)
     code.close()
-    app = Headway(url)
-    yield app
-    app.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_with_kinds(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "kinds.db"
+    shutil.copyfile(sqlite_template, path)
+    _declare(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_with_kinds(databases: Databases, postgres_template: str) -> Iterator[ReusedDatabases]:
+    def prepare(url: str) -> None:
+        migrate.roles(PostgresStore(url))
+        _declare(url)
+
+    reused = ReusedDatabases(databases, postgres_template, prepare)
+    yield reused
+    reused.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest, sqlite_path: Path) -> Iterator[Headway]:
+    """An app on an empty database, with a definition that some worker has declared."""
+    if request.param == "sqlite":
+        shutil.copyfile(request.getfixturevalue("sqlite_with_kinds"), sqlite_path)
+        app = Headway(f"sqlite:///{sqlite_path}")
+        yield app
+        app.close()
+    else:
+        reused = request.getfixturevalue("postgres_with_kinds")
+        app = Headway(reused.lend())
+        yield app
+        app.close()
+        reused.give_back(app.url)
 
 
 @pytest.fixture
