@@ -108,18 +108,33 @@ class _Reused:
         self.name = name
         self.url = url
         self.loans = 0
-        self.sessions = Sessions()
+        self.sessions = Sessions(url)
         self.conn = psycopg.connect(url, autocommit=True, application_name="test fixtures", prepare_threshold=1)
-        # a session forgets its plans when it turns triggers off, and those of self.conn take 2 ms
-        self.eraser = psycopg.connect(url, autocommit=True, application_name="test fixtures")
+        # neither triggers nor foreign keys; for good, because a session that turns them off forgets its plans
+        self.eraser = psycopg.connect(
+            url,
+            autocommit=True,
+            application_name="test fixtures",
+            options="-c session_replication_role=replica",
+            prepare_threshold=1,
+        )
         tables = [table for (table,) in self.conn.execute(_TABLES)]
         self._seeds = {table: rows for table in tables if (rows := self._copied(table))}
-        self._signatures = sql.SQL("select {}").format(sql.SQL(", ").join(map(_signature, self._seeds)))
-        self._empty = sql.SQL("; ").join(
-            [sql.SQL("begin; set local session_replication_role = replica")]  # neither triggers nor foreign keys
-            + [_delete(table) for table in tables if table not in self._seeds]
-            + [sql.SQL("select setval(seqrelid::regclass, seqstart, false) from pg_sequence")]
-            + [sql.SQL(postgres_clock.RELEASE), sql.SQL("commit")]
+        self._signatures = sql.SQL("select {}").format(sql.SQL(", ").join(map(_signature, self._seeds))).as_bytes()
+        self._empty = (
+            sql.SQL("with {} select setval(seqrelid::regclass, seqstart, false) from pg_sequence")
+            .format(
+                sql.SQL(", ").join(  # one statement, which is planned once
+                    sql.SQL("{} as ({})").format(sql.Identifier(f"part {n}"), part)
+                    for n, part in enumerate(
+                        [
+                            *(_delete(table) for table in tables if table not in self._seeds),
+                            sql.SQL(postgres_clock.RELEASE),
+                        ]
+                    )
+                )
+            )
+            .as_bytes()
         )
         self._seeded = self._row(self._signatures)
         self._functions, _, self._catalogue = self._state()
@@ -146,7 +161,7 @@ class _Reused:
                 return False
         if functions != self._functions:
             self.conn.execute("; ".join(self._functions))
-        self.eraser.execute(self._empty, prepare=False)  # several statements cannot be prepared
+        self.eraser.execute(self._empty, prepare=True)
         if self._row(self._signatures) != self._seeded:
             self._seed()
         return True
@@ -161,7 +176,7 @@ class _Reused:
         ours = [self.conn.info.backend_pid, self.eraser.info.backend_pid, *self.sessions.backends()]
         return cast("tuple[list[str], int, list[str]]", self._row(_STATE, ours))
 
-    def _row(self, query: sql.Composed | str, *params: Any) -> tuple[Any, ...]:
+    def _row(self, query: bytes | str, *params: Any) -> tuple[Any, ...]:
         row = self.conn.execute(query, params or None).fetchone()
         assert row is not None
         return row
@@ -172,7 +187,6 @@ class _Reused:
 
     def _seed(self) -> None:
         with self.eraser.transaction():
-            self.eraser.execute("set local session_replication_role = replica")
             for (table, rows), signature, wanted in zip(
                 self._seeds.items(), self._row(self._signatures), self._seeded, strict=True
             ):

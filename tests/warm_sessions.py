@@ -9,7 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
 
 from headway.store.postgres import store as postgres_store
 from headway.store.postgres.engine.connection import AsyncConnection, Connection
@@ -21,14 +25,16 @@ _MOST = 4  # of a kind and database; tests that need more open them
 class Sessions:
     """The idle sessions of one database, of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self._url = url
         self._pid = os.getpid()
         self._idle: list[Connection] = []
         self._async_idle: list[AsyncConnection] = []
+        self._of_tests: list[psycopg.Connection[Any]] = []
 
     def backends(self) -> list[int]:
         """The ids of their server processes."""
-        return [conn.info.backend_pid for conn in (*self._idle, *self._async_idle)]
+        return [conn.info.backend_pid for conn in self._all()]
 
     def keep(self, conn: Connection) -> None:
         if self._is_mine() and not conn.closed and len(self._idle) < _MOST:
@@ -55,9 +61,28 @@ class Sessions:
                 return conn
         return None
 
+    @contextmanager
+    def one_for_test(self) -> Iterator[psycopg.Connection[Any]]:
+        """A session for transactions that a test holds open beside the store's."""
+        conn = self._of_tests.pop() if self._of_tests else psycopg.connect(self._url)
+        yield conn
+        with suppress(psycopg.Error):
+            if not conn.closed and conn.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
+                conn.rollback()
+                conn.isolation_level = None
+                conn.execute("select pg_advisory_unlock_all()")
+                conn.execute("reset all")
+                conn.commit()
+                self._of_tests.append(conn)
+                return
+        conn.close()
+
     def close(self) -> None:
-        for conn in (*self._idle, *self._async_idle):
+        for conn in self._all():
             conn.pgconn.finish()
+
+    def _all(self) -> tuple[Connection | AsyncConnection | psycopg.Connection[Any], ...]:
+        return *self._idle, *self._async_idle, *self._of_tests
 
     def _is_mine(self) -> bool:
         return self._pid == os.getpid()  # after a fork the sockets are the parent's
@@ -86,6 +111,10 @@ def keep_sessions(url: str, sessions: Sessions) -> None:
 
 def keep_sessions_no_more(url: str) -> None:
     _kept.pop(url, None)
+
+
+def kept_sessions(url: str) -> Sessions:
+    return _kept[url]
 
 
 class _WarmPool(Pool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from tests.store.db import Db, new_group, new_job, new_worker, settlement
 from tests.store.machines.machine_calls import new_machine, new_signal, turned
 from tests.store.postgres_session import Session
+from tests.warm_sessions import kept_sessions
 
 
 @pytest.fixture
@@ -53,15 +54,13 @@ class _Make:
 @pytest.fixture
 def session(store: Any) -> Iterator[Callable[..., Session]]:
     """Makes PostgreSQL sessions, for tests of two at once (on SQLite writers take turns)."""
-    made: list[Session] = []
+    with ExitStack() as stack:
 
-    def make(isolation: str | None = None) -> Session:
-        made.append(Session(store, isolation))
-        return made[-1]
+        def make(isolation: str | None = None) -> Session:
+            conn = stack.enter_context(kept_sessions(store.url).one_for_test())
+            return Session(store, conn, isolation)
 
-    yield make
-    for each in made:
-        each.conn.close()
+        yield make
 
 
 @contextmanager

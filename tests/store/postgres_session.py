@@ -14,9 +14,9 @@ from psycopg.types.string import TextLoader
 class Session:
     """A PostgreSQL transaction that stays open, in which ops run, also in the background."""
 
-    def __init__(self, store: Any, isolation: str | None = None) -> None:
+    def __init__(self, store: Any, conn: psycopg.Connection[Any], isolation: str | None = None) -> None:
         self._store = store
-        self.conn = psycopg.connect(store.url)
+        self.conn = conn
         if isolation is not None:
             self.conn.isolation_level = psycopg.IsolationLevel[isolation]
         for name in ("uuid", "json", "jsonb"):  # as on the store's own connections
@@ -45,8 +45,7 @@ class Session:
 
     def blocked(self) -> bool:
         """Whether this session waits for another's lock."""
-        with psycopg.connect(self._store.url, autocommit=True) as conn:
-            ((pids,),) = conn.execute("select pg_blocking_pids(%s)", (self.pid,)).fetchall()
+        ((pids,),) = self._store.side.execute("select pg_blocking_pids(%s)", (self.pid,)).fetchall()
         return bool(pids)
 
     def commit(self) -> None:
