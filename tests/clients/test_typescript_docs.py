@@ -15,7 +15,7 @@ import pytest
 
 from tests.clients.node import PACKAGE, ROOT, built, compiled, environment, project
 from tests.clients.served import Served
-from tests.docs.docs_pages import blocks_of
+from tests.docs.docs_pages import Block, blocks_of
 from tests.docs.docs_runner import matches
 
 PAGE = ROOT / "docs" / "how-to" / "typescript-client.md"
@@ -25,21 +25,21 @@ SHOP = ROOT / "examples" / "shop_typescript"
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 def test_the_page_and_the_shop(served: Served, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     built(request)
-    env = environment(HEADWAY_API=served.address, HEADWAY_LOG_LEVEL="error", **served.keys)
-    _page(tmp_path / "page", env)
-    _shop(tmp_path / "shop", served, env)
-
-
-def _page(folder: Path, env: dict[str, str]) -> None:
-    """One program of all blocks of the page; those of the package's README compile beside it."""
+    folder = tmp_path / "shop"
+    shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("node_modules", "build"))
     project(folder)
+    # beside the shop, so that one compiler reads the types: all blocks of the page as one program, and the README's
     blocks = blocks_of(PAGE)
     (folder / "page.ts").write_text("\n".join(each.text for each in blocks if each.language == "ts"))
     for number, block in enumerate(blocks_of(PACKAGE / "README.md")):
         (folder / f"readme{number}.ts").write_text(block.text)
-    (folder / "package.json").write_text('{"type": "module"}')
-    shutil.copy(SHOP / "tsconfig.json", folder)
     compiled(folder)
+    env = environment(HEADWAY_API=served.address, HEADWAY_LOG_LEVEL="error", **served.keys)
+    _page(folder, blocks, env)
+    _shop(folder, served, env)
+
+
+def _page(folder: Path, blocks: list[Block], env: dict[str, str]) -> None:
     done = subprocess.run(["node", "build/page.js"], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     said = "\n".join(each.text for each in blocks if each.language == "output")
@@ -47,9 +47,6 @@ def _page(folder: Path, env: dict[str, str]) -> None:
 
 
 def _shop(folder: Path, served: Served, env: dict[str, str]) -> None:
-    shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("node_modules", "build"))
-    project(folder)
-    compiled(folder)
     admin = {"Authorization": f"Bearer {served.keys['ADMIN_KEY']}"}
     for kind in ("order", "receipt"):
         url = f"{served.address}/api/v1/admin/jobs/definitions"

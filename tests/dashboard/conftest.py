@@ -146,6 +146,8 @@ def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # no process that draws in the place of a graphics card
+        args = ["--no-sandbox", "--disable-gpu", "--disable-software-rasterizer"]
+        browser = playwright.chromium.launch(executable_path=path, args=args)
         yield browser
         browser.close()

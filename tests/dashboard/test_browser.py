@@ -12,23 +12,33 @@ from axe_playwright_python.sync_playwright import Axe
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.test_pages import PAGES
 
+# What a page shows, and what its buttons do, test_pages.py asks on both stores: a browser sees the same of either.
+on_one_store = pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)
+
 
 @contextmanager
-def tab(chromium: Any, dashboard: Dashboard, role: str = "admin", **options: Any) -> Iterator[Any]:
-    """A tab of somebody who has logged in; fails for whatever the browser complains of."""
+def tab(chromium: Any, dashboard: Dashboard, role: str | None = "admin", **options: Any) -> Iterator[Any]:
+    """A tab of somebody who has logged in, or of a stranger; fails for whatever the browser complains of."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900}, **options)
+    if role is not None:
+        with dashboard.visitor(role) as visitor:  # two pages less to draw than by the form
+            cookies = [{"name": each.name, "value": each.value, "url": dashboard.url} for each in visitor.cookies.jar]
+        context.add_cookies(cookies)
     page = context.new_page()
     complaints: list[str] = []
     page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith(dashboard.url) else None)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def log_in(page: Any, dashboard: Dashboard, role: str) -> None:
     page.goto(f"{dashboard.url}/login")
     page.fill("#key", dashboard.keys[role])
     page.click("button.main")
     page.wait_for_url(f"{dashboard.url}/")
-    yield page
-    context.close()
-    assert complaints == []
 
 
 # Contrast costs axe far more than all of its other rules. It depends on the colours of an element and what it
@@ -60,13 +70,14 @@ MEASURE = """async (seen) => {
 }"""
 
 
-@pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)  # what axe finds does not depend on the store
+@on_one_store
 def test_every_page_is_quiet_and_readable_by_all(chromium: Any, dashboard: Dashboard) -> None:
     axe, wrong = Axe(), []
     frame = {"exclude": [[".side"], [".topbar"]]}  # the same on every page, so looked at once
     options = {"rules": {"color-contrast": {"enabled": False}}, "resultTypes": ["violations"]}
     seen: dict[str, list[str]] = {"light": [], "dark": []}
-    with tab(chromium, dashboard, "superadmin") as page:
+    with tab(chromium, dashboard, None) as page:
+        log_in(page, dashboard, "superadmin")
         for path in (each for each in PAGES if "?" not in each):
             page.goto(f"{dashboard.url}/t/acme{path.format(**dashboard.jobs)}")
             found = axe.run(page, None if path == "/" else frame, options).response["violations"]
@@ -89,13 +100,12 @@ def _violations(found: list[Any]) -> list[str]:
     ]
 
 
+@on_one_store
 def test_pages_fit_a_phone_and_read_without_scripts(chromium: Any, dashboard: Dashboard) -> None:
     options = {"java_script_enabled": False, "viewport": {"width": 390, "height": 800}}
     context = chromium.new_context(**options)
     page = context.new_page()
-    page.goto(f"{dashboard.url}/login")
-    page.fill("#key", dashboard.keys["admin"])
-    page.click("button.main")
+    log_in(page, dashboard, "admin")
     page.goto(f"{dashboard.url}/jobs/{dashboard.jobs['dead']}")
     assert "550 no such user" in page.inner_text("main")
     page.click("text=Retry >> nth=0")
@@ -124,6 +134,7 @@ def test_the_list_is_live_and_announces_what_is_new(chromium: Any, dashboard: Da
         page.wait_for_selector(f'tr[data-key="{dashboard.jobs["queued"]}"] [data-status="canceled"]')
 
 
+@on_one_store
 def test_an_action_is_asked_in_a_dialog(chromium: Any, dashboard: Dashboard) -> None:
     job_id = dashboard.jobs["scheduled"]
     with tab(chromium, dashboard) as page:
@@ -139,7 +150,7 @@ def test_an_action_is_asked_in_a_dialog(chromium: Any, dashboard: Dashboard) -> 
     assert dashboard.app.get(job_id).status == "canceled"
 
 
-@pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)
+@on_one_store
 def test_the_selected_row_is_in_the_address_and_rows_fit(chromium: Any, dashboard: Dashboard) -> None:
     with tab(chromium, dashboard) as page:
         page.goto(f"{dashboard.url}/jobs")
@@ -164,6 +175,7 @@ def test_the_selected_row_is_in_the_address_and_rows_fit(chromium: Any, dashboar
         assert page.pdf(format="A4").startswith(b"%PDF")
 
 
+@on_one_store
 def test_the_keyboard_reaches_everything(chromium: Any, dashboard: Dashboard) -> None:
     with tab(chromium, dashboard) as page:
         page.goto(f"{dashboard.url}/jobs")
@@ -187,7 +199,7 @@ def test_the_keyboard_reaches_everything(chromium: Any, dashboard: Dashboard) ->
         page.wait_for_url(f"{dashboard.url}/queues")
 
 
-@pytest.mark.parametrize("dashboard", ["sqlite"], indirect=True)  # the scripts do not depend on the store
+@on_one_store
 def test_a_form_shows_what_it_will_do_while_one_types(chromium: Any, dashboard: Dashboard) -> None:
     acme = dashboard.app.tenant("acme")
     with tab(chromium, dashboard, timezone_id="Asia/Tokyo", locale="en-GB") as page:
