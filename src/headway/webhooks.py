@@ -53,7 +53,7 @@ def verify(
         raise InvalidSignature("webhook-timestamp is not a number of seconds")
     if abs((time.time() if now is None else now) - int(stamp)) > tolerance_s:
         raise InvalidSignature("webhook-timestamp is too far from now: it may be an old message that is sent again")
-    body = payload.encode() if isinstance(payload, str) else payload
+    body = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
     signed = _signed(message_id, int(stamp), body)
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets:
@@ -103,7 +103,8 @@ class EndpointKeys:
 
 
 def _signed(message_id: str, timestamp: int, body: bytes) -> bytes:
-    return f"{message_id}.{timestamp}.".encode() + body
+    # what is no text is signed by nobody, and refused like any other forgery
+    return f"{message_id}.{timestamp}.".encode("utf-8", "surrogatepass") + body
 
 
 def _holds(secret: str, signature: str, signed: bytes) -> bool:

@@ -46,6 +46,9 @@ def test_artifacts_are_listed_and_downloaded(
         "artifacts", "get", orders["id"], "--to", str(tmp_path / "no" / "x"), code=1
     )
     assert "there is no artifact" in cli.refused("artifacts", "get", new_id(), code=1)
+    assert "'nope' is not an artifact id: ids are UUIDs, as artifact.id" in cli.refused(
+        "artifacts", "get", "nope", code=1
+    )
     assert "there is no artifact" in cli.refused("artifacts", "get", orders["id"], "--tenant", "other", code=1)
     assert cli.ok("artifacts", "get", orders["id"], "--to", "-") == "a,b\n1,2\n"
     monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "elsewhere"))

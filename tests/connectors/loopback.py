@@ -29,11 +29,11 @@ def answer(status: int = 200, body: bytes | str = b"", **headers: str) -> bytes:
     return f"HTTP/1.1 {status} Some\r\n{head}\r\n".encode() + body
 
 
-Script = Callable[[Asked], bytes | None]
+Script = Callable[[Asked], bytes | Iterator[bytes] | None]
 
 
 class Server:
-    """`script(asked)` gives the answer; None: it waits until the client hangs up."""
+    """`script(asked)` gives the answer, or its parts as they come; None: it waits until the client hangs up."""
 
     def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
         self._script = script
@@ -69,7 +69,8 @@ class Server:
                 self.came.release()
                 said = self._script(asked)
                 if said is not None:
-                    talk.sendall(said)
+                    for part in (said,) if isinstance(said, bytes) else said:
+                        talk.sendall(part)
                     return
                 while talk.recv(1_024):
                     pass

@@ -6,9 +6,12 @@ import base64
 import json
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook
 
 from headway import Headway, webhooks
@@ -56,6 +59,41 @@ def test_the_vectors_of_the_specification_hold() -> None:
             webhooks.verify(given["payload"], given["headers"], given["secret"], now=given["now"])
     with pytest.raises(ConfigError, match="whsec_ and base64"):
         webhooks.verify(body, headers, "not base64!", now=1614265330)
+
+
+def test_the_message_that_receivers_are_shown_is_what_is_sent() -> None:
+    """clients/webhooks.json; the TypeScript client's tests verify it by the npm library of the specification."""
+    said = json.loads((Path(__file__).parents[2] / "clients" / "webhooks.json").read_text("utf-8"))
+    body, headers = said["body"].encode(), said["headers"]
+    message_id, stamp = headers["webhook-id"], int(headers["webhook-timestamp"])
+    keys = [webhooks.EndpointKeys(said["master"], said["endpoint"], version) for version in (2, 1)]
+    assert [each.secret for each in keys] == said["secrets"]
+    assert [each.public_key for each in keys] == said["public_keys"]
+    made = [each.signature(scheme, message_id, stamp, body) for each in keys for scheme in ("v1", "v1a")]
+    assert " ".join(made) == headers["webhook-signature"]
+    # v1a by the specification's text: ed25519 over id.timestamp.body, the key and the signature in base64
+    signed = f"{message_id}.{stamp}.{said['body']}".encode()
+    for key, signature in zip(said["public_keys"], made[1::2], strict=True):
+        raw = base64.b64decode(key.removeprefix("whpk_"))
+        scheme, _, text = signature.partition(",")
+        assert (scheme, len(raw), len(base64.b64decode(text))) == ("v1a", 32, 64)
+        Ed25519PublicKey.from_public_bytes(raw).verify(base64.b64decode(text), signed)
+    for key in (*said["secrets"], *said["public_keys"]):
+        assert webhooks.verify(said["body"], headers, key, now=stamp) == json.loads(body)
+    # forgeries: a public key taken for a shared secret, another scheme's name, bytes that are no text
+    forged = webhooks.sign("whsec_" + said["public_keys"][0].removeprefix("whpk_"), message_id, stamp, body)
+    for wrong in (
+        {"webhook-signature": forged},
+        {"webhook-signature": forged.replace("v1,", "v1a,")},
+        {"webhook-signature": " ".join(each.replace("v1a,", "v1b,") for each in made[1::2])},
+        {"webhook-signature": "v1a," + "A" * 88},
+        {"webhook-id": "\udcff"},
+        {"webhook-id": f"{message_id}.{stamp}", "webhook-timestamp": str(stamp)},
+    ):
+        with pytest.raises(InvalidSignature):
+            webhooks.verify(body, headers | wrong, said["public_keys"][0], now=stamp)
+    with pytest.raises(InvalidSignature):
+        webhooks.verify("\udcff", headers, said["secrets"][0], now=stamp)
 
 
 def test_keys_are_derived_from_the_endpoint_and_its_version() -> None:
@@ -168,6 +206,43 @@ def test_ends_of_deliveries_never_trigger_deliveries(app: Headway) -> None:
         assert len(server.asked) == 1
     assert [job.status for job in deliveries(app)] == ["dead"]
     assert [job.payload for job in app.jobs(kind="tell")] == [{"what": KIND}]
+
+
+def test_a_message_that_is_sent_again_is_signed_by_the_secrets_of_that_time(app: Headway) -> None:
+    broken = [True]
+    with serving(lambda asked: answer(500) if broken[0] else answer(204)) as server:
+        made = app.add_webhook(server.url, ["a"], name="a")
+        # an id that the caller chose, as SQL may: no time can be read from it
+        new = app._built(KIND, {"endpoint": made.endpoint.id, "type": "a", "data": 1}, {})
+        job = app.enqueue_new(msgspec.structs.replace(new, id="ffffffff-ffff-7fff-bfff-ffffffffffff"), None)
+        app.run(until_idle=True)
+        rotated = app.rotate_webhook("a")
+        broken[0] = False
+        app.change(job.id, scheduled_for=datetime.now(UTC))
+        app.run(until_idle=True)
+        first, second = server.asked
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == job.id
+    assert first.body == second.body
+    assert datetime.fromisoformat(json.loads(first.body)["timestamp"]) == app.get(job.id).created_at
+    for key in (made.secret, rotated.secret):
+        assert webhooks.verify(second.body, second.headers, key)["data"] == 1
+    with pytest.raises(InvalidSignature):
+        webhooks.verify(first.body, first.headers, rotated.secret)
+
+
+def test_a_tenant_reaches_no_endpoint_of_another(app: Headway) -> None:
+    with serving(lambda asked: answer(410)) as server:
+        acme, globex = app.tenant("acme"), app.tenant("globex")
+        theirs = acme.add_webhook(server.url, ["order.*"], name="shop")
+        globex.add_webhook(server.url, ["order.*"], name="shop")
+        stray = globex.enqueue(KIND, {"endpoint": theirs.endpoint.id, "type": "order.paid", "data": {}})
+        globex.emit("order.paid")
+        app.run(until_idle=True)
+        assert len(server.asked) == 1
+    stopped = globex.get(stray.id)
+    assert (stopped.status, "has no webhook endpoint" in stopped.error) == ("canceled", True)
+    # the same address answered 410, but not for this one
+    assert (globex.get_connector("shop").enabled, acme.get_connector("shop").enabled) == (False, True)
 
 
 def test_an_ordered_endpoint_gets_its_events_one_after_the_other(app: Headway) -> None:

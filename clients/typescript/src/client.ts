@@ -44,7 +44,7 @@ export class Client {
   readonly transport: Transport;
 
   constructor(options: ClientOptions = {}) {
-    refuseBrowsers();
+    refuseOtherRuntimes();
     this.settings = readSettings(options);
     this.transport = new Transport(this.settings);
   }
@@ -189,11 +189,17 @@ function jobPath(id: string, rest = ""): string {
   return `/jobs/${encodeURIComponent(id)}${rest}`;
 }
 
-function refuseBrowsers(): void {
+function refuseOtherRuntimes(): void {
   const scope = globalThis as { window?: { document?: unknown }; process?: { versions?: { node?: string } } };
-  if (scope.window?.document !== undefined || scope.process?.versions?.node === undefined) {
+  if (scope.window?.document !== undefined) {
     throw new ConfigError(
       "this is a browser, where a key is everybody's: use the client on your server, and call that",
+    );
+  }
+  if (scope.process?.versions?.node === undefined) {
+    throw new ConfigError(
+      "this is not Node.js: in a route or middleware that runs on an edge runtime, choose Node.js, as by " +
+        'export const runtime = "nodejs" in Next.js',
     );
   }
 }

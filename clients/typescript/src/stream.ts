@@ -7,6 +7,8 @@ import { sentEvents } from "./sse.js";
 import { FINISHED } from "./values.js";
 import { Attempt, Job } from "./wire.js";
 
+const SILENT_S = 20; // the server says something every few seconds, if only that it is there
+
 const Log = z.object({ fence: z.number(), from: z.number(), to: z.number(), text: z.string() });
 
 /** What a stream tells: the job as it is now, an execution that ended, new text of its log, or that it was deleted. */
@@ -31,13 +33,17 @@ export async function* streamOf(
   try {
     for (;;) {
       let answer: Response | undefined;
+      const connection = new AbortController();
+      const end = () => connection.abort(closing.signal.reason);
+      closing.signal.addEventListener("abort", end, { once: true });
       let failure: unknown = new Error("the server ended the stream");
       try {
         const headers = transport.headers({ Accept: "text/event-stream", "Last-Event-ID": lastId });
-        const init = { headers, signal: closing.signal, redirect: "manual" } as const;
+        const init = { headers, signal: connection.signal, redirect: "manual" } as const;
         answer = await fetch(transport.address({ path }), init);
         if (answer.ok && answer.body !== null) {
-          for await (const sent of sentEvents(answer.body)) {
+          const bytes = listening(answer.body, transport.settings.timeout + SILENT_S, connection);
+          for await (const sent of sentEvents(bytes)) {
             failures = 0;
             lastId = sent.id || lastId;
             const found = read(sent.event, sent.data);
@@ -50,6 +56,8 @@ export async function* streamOf(
         call.signal?.throwIfAborted();
         if (error instanceof UnexpectedAnswer) throw error;
         failure = error;
+      } finally {
+        closing.signal.removeEventListener("abort", end);
       }
       failures += 1;
       const refused = answer?.ok === false ? answer : undefined;
@@ -63,6 +71,25 @@ export async function* streamOf(
   } finally {
     closing.abort();
     call.signal?.removeEventListener("abort", close);
+  }
+}
+
+/** The bytes as they come; a connection that is silent for so many seconds is broken, whatever the network says. */
+async function* listening(
+  bytes: AsyncIterable<Uint8Array>,
+  seconds: number,
+  connection: AbortController,
+): AsyncGenerator<Uint8Array> {
+  const silent = () => connection.abort(new Error(`the server said nothing for ${seconds} s`));
+  let timer = setTimeout(silent, seconds * 1000);
+  try {
+    for await (const chunk of bytes) {
+      clearTimeout(timer);
+      yield chunk;
+      timer = setTimeout(silent, seconds * 1000);
+    }
+  } finally {
+    clearTimeout(timer);
   }
 }
 

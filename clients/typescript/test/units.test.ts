@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { createPublicKey, verify } from "node:crypto";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "node:test";
 import {
@@ -18,13 +20,41 @@ import {
   Unavailable,
   Worker,
 } from "@headway/client";
+import { Webhook } from "standardwebhooks";
 import { z } from "zod";
 import { readSettings, seconds } from "../dist/settings.js";
 import { beatAfter } from "../dist/lease.js";
 import { encode } from "../dist/requests.js";
 import { sentEvents } from "../dist/sse.js";
 
+interface Signed {
+  secrets: string[];
+  public_keys: string[];
+  headers: Record<string, string>;
+  body: string;
+}
+
 describe("units", () => {
+  it("a webhook holds by the specification's own library, and by ed25519 as Node.js has it", (t) => {
+    const text = readFileSync(new URL("../../webhooks.json", import.meta.url), "utf8");
+    const { secrets, public_keys, headers, body } = JSON.parse(text) as Signed;
+    const stamp = headers["webhook-timestamp"] ?? "";
+    t.mock.method(Date, "now", () => Number(stamp) * 1000);
+    for (const secret of secrets) {
+      assert.deepEqual(new Webhook(secret).verify(body, headers), JSON.parse(body));
+      assert.throws(() => new Webhook(secret).verify(body.replace("7", "8"), headers), /No matching signature/);
+    }
+    const signed = Buffer.from(`${headers["webhook-id"]}.${stamp}.${body}`);
+    const signatures = (headers["webhook-signature"] ?? "").split(" ").filter((each) => each.startsWith("v1a,"));
+    assert.equal(signatures.length, public_keys.length);
+    for (const [place, key] of public_keys.entries()) {
+      const x = Buffer.from(key.replace("whpk_", ""), "base64").toString("base64url");
+      const publicKey = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+      const holds = signatures.map((each) => verify(null, signed, publicKey, Buffer.from(each.slice(4), "base64")));
+      assert.deepEqual(holds, [place === 0, place === 1]);
+    }
+  });
+
   it("settings are read strictly", () => {
     const found = readSettings(
       {},
@@ -64,13 +94,18 @@ describe("units", () => {
     assert.throws(() => readSettings({ keys: "hw_b" } as object, key), /keys is not an option/);
   });
 
-  it("it refuses to run in a browser", () => {
-    const scope = globalThis as { window?: unknown };
+  it("it refuses to run in a browser, or on an edge runtime", () => {
+    const scope = globalThis as { window?: unknown; process?: unknown };
+    const node = process;
     scope.window = { document: {} };
     try {
       assert.throws(() => new Client({ key: "hw_a" }), /this is a browser/);
+      delete scope.window;
+      scope.process = {};
+      assert.throws(() => new Client({ key: "hw_a" }), /export const runtime = "nodejs"/);
     } finally {
       delete scope.window;
+      scope.process = node;
     }
     // and a bundler for browsers does not find it
     const script = "await import('@headway/client').then(() => process.exit(9), (error) => console.log(error.code))";

@@ -29,7 +29,7 @@ class ArtifactVerbs(VerbBase):
             tenant_id=self._visible_tenant,
             job_id=None if job_id is None else as_id(job_id),
             limit=page_size(limit),
-            before=None if before is None else as_id(before),
+            before=None if before is None else as_id(before, "artifact"),
         )
         return self._run(op)
 
@@ -52,7 +52,7 @@ class ArtifactVerbs(VerbBase):
         return self._places.download(found, Path(to), overwrite)
 
     def _artifact(self, artifact_id: str | UUID) -> Op[Artifact]:
-        key = as_id(artifact_id)
+        key = as_id(artifact_id, "artifact")
         return then(
             self._store.ops.artifact(key, tenant_id=self._visible_tenant),
             lambda found: _missing(key) if found is None else found,

@@ -113,7 +113,9 @@ class EventVerbs(VerbBase):
     def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
         done = self._run(
-            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor),
+            self._store.ops.retry_events(
+                [as_id(each, "event") for each in ids], tenant_id=self._visible_tenant, actor=actor
+            ),
             conn,
         )
         self._tell_of_events(conn)
@@ -150,14 +152,14 @@ class EventVerbs(VerbBase):
         )
 
     def _event(self, event_id: str | UUID, raw: bool = False) -> Op[Event]:
-        key = as_id(event_id)
+        key = as_id(event_id, "event")
         op = self._store.ops.events(
             [key], tenant_id=self._visible_tenant, name=None, status=None, limit=1, before=None, raw=raw
         )
         return then(op, lambda found: found[0] if found else _missing(key))
 
     def _retry_event(self, event_id: str | UUID, actor: str | None) -> Op[None]:
-        key = as_id(event_id)
+        key = as_id(event_id, "event")
 
         def steps() -> Steps[None]:
             event = yield from self._event(key).steps()

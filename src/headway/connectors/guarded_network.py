@@ -12,6 +12,9 @@ import httpcore2
 
 from headway.connectors.addresses import Network, check
 
+_MOST_TRIED = 8
+"""Addresses of a name. All are checked; but who controls the name must not make one job knock at thousands of doors."""
+
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
     """What `httpcore2` opens connections by. TLS and the Host header still use the name: only the address is fixed
@@ -30,7 +33,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Raises `Denied` before any socket is opened, and what the network raises."""
-        addresses = check(host, await _resolved(host, port), self._allowed)
+        addresses = check(host, await _resolved(host, port), self._allowed)[:_MOST_TRIED]
         for address in addresses[:-1]:
             try:
                 return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)

@@ -17,8 +17,8 @@ from headway.connectors.kind import ConnectorKind, Resources
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
 from headway.define.toml_table import Table
-from headway.errors import ConnectorFailed, InvalidArtifact, InvalidJob, InvalidPayload
-from headway.model.artifact import checked_type
+from headway.errors import ArtifactsUnavailable, ConnectorFailed, InvalidArtifact, InvalidJob, InvalidPayload
+from headway.model.artifact import Artifact, checked_type
 from headway.model.codec import encode
 from headway.model.connector import HTTP, MOST_REDIRECTS, check_headers, check_options
 from headway.model.connector import Connector as Config
@@ -32,6 +32,7 @@ KEPT_HEADERS = ("content-type", "etag", "last-modified", "link", "location", "x-
 BODY_FILE = "response"
 """The name of the artifact that `keep: "artifact"` stores."""
 _TRY_AGAIN = (408, 425, 429)
+_SAFE = ("GET", "HEAD", "OPTIONS")  # they only read
 _LONGEST_DELAY_S = 86_400.0
 _MOST_RESPONSE = 10_485_760
 _SECRET_HEADERS = frozenset({"authorization", "cookie"})
@@ -132,7 +133,7 @@ class Connector(ConnectorKind):
         keep_none = fields.get("keep") == "none"
         most = fields.get("max_response", options.get("max_response", self._max_response))
         return Request(
-            method=fields.get("method", "GET" if body is None else "POST"),
+            method=_method(fields),
             url=url,
             headers=lambda host, foreign: headers_for(ctx, given, host, foreign),
             body=body,
@@ -164,9 +165,28 @@ class Connector(ConnectorKind):
             # such as an API that repeats the token
             result |= {"body": None, "headers": {}, "url": None, "withheld": "the answer holds the value of a secret"}
         elif keep_file:
-            kept = await ctx.aartifact(BODY_FILE, answer.body, content_type=_type_of_file(answer))
+            kept = await _kept_file(ctx, fields, answer)
             result |= {"artifact": kept.id, "size": kept.size, "sha256": kept.sha256}
         return result
+
+
+async def _kept_file(ctx: Context, fields: dict[str, Any], answer: Answer) -> Artifact:
+    """Raises `ConnectorFailed` where it cannot be stored: the answer is known, so a request that may have changed
+    something is not sent again by itself; one that only reads is."""
+    try:
+        return await ctx.aartifact(BODY_FILE, answer.body, content_type=_type_of_file(answer))
+    except ArtifactsUnavailable as error:
+        if _method(fields) in _SAFE:
+            raise
+        raise ConnectorFailed(
+            f"{answer.url.authority} answered {answer.status}, but its answer could not be stored: {error}. It is not "
+            f"sent again by itself; headway jobs retry {ctx.job_id} does that, with the same Idempotency-Key",
+            retry=False,
+        ) from error
+
+
+def _method(fields: dict[str, Any]) -> str:
+    return str(fields.get("method", "POST" if any(name in fields for name in BODIES) else "GET"))
 
 
 def headers_for(ctx: Context, given: Mapping[str, Any], host: str, foreign: bool) -> Headers:

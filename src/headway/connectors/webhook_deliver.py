@@ -6,11 +6,11 @@ import os
 import random
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
 
-from headway.clock import from_micros
 from headway.connectors.exchange import Exchanges, Request
 from headway.connectors.http_request import headers_for, refused
 from headway.connectors.kind import ConnectorKind, Resources
@@ -68,7 +68,7 @@ class Connector(ConnectorKind):
         body = msgspec.json.encode(
             {
                 "type": fields["type"],
-                "timestamp": fields.get("timestamp") or _made_at(ctx.job_id),
+                "timestamp": fields.get("timestamp") or await self._made_at(ctx.job_id),
                 "data": fields["data"],
             }
         )
@@ -118,6 +118,13 @@ class Connector(ConnectorKind):
             raise Cancel(f'endpoint "{endpoint.name}" is disabled{why}')
         return endpoint
 
+    async def _made_at(self, job_id: str) -> str:
+        """When the job was made: the same at each try. A trigger gives the time of its event instead."""
+        store = self.resources.store()
+        (job,) = await store.arun(store.ops.get([job_id], tenant_id=None))
+        made_at: datetime = job.created_at
+        return made_at.isoformat()
+
     async def _disable(self, endpoint: Endpoint) -> None:
         store = self.resources.store()
         now = (await store.arun(store.ops.now())).replace(microsecond=0).isoformat()
@@ -148,8 +155,3 @@ def _signatures(endpoint: Endpoint, message_id: str, stamp: int, body: bytes) ->
             str(error) if os.environ.get(MASTER) else f"{MASTER} is not set for this worker"
         ) from None
     return " ".join(each.signature(scheme, message_id, stamp, body) for each in keys for scheme in schemes)
-
-
-def _made_at(job_id: str) -> str:
-    """When the job was made, which its id begins with: the same at each try."""
-    return from_micros(int(job_id.replace("-", "")[:12], 16) * 1_000).isoformat()

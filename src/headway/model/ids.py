@@ -55,14 +55,19 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def as_id(value: str | uuid.UUID) -> str:
+def as_id(value: str | uuid.UUID, what: str = "job") -> str:
     """The canonical text of an id; raises `NotFound` for what is not a UUID: nothing has such an id."""
     if isinstance(value, uuid.UUID):
         return str(value)
     try:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):
-        raise NotFound(f"{value!r} is not a job id: ids are UUIDs, as job.id gives them") from None
+        raise NotFound(_no_id(value, what)) from None
+
+
+def _no_id(value: object, what: str) -> str:
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"{value!r} is not {article} {what} id: ids are UUIDs, as {what}.id gives them"
 
 
 def given_id(value: str | uuid.UUID, name: str) -> str:
