@@ -69,6 +69,9 @@ def test_everything_that_is_promised_is_there(app: Headway, url: str) -> None:
         ("mail", "queued", "default"): 1,
     }
     assert found["headway_queue_oldest_seconds"]["mail",] >= 0
+    (error,) = app.errors()
+    assert found["headway_error_count"] == {(error.fingerprint, "fails", "default"): 1}
+    assert found["headway_new_errors"] == {("default",): 1}
     assert found["headway_jobs_finished_total"] == {
         ("fails", "dead", "mail"): 1,
         ("sleeps", "snoozed", "mail"): 1,
@@ -189,3 +192,32 @@ def test_opentelemetry_gets_the_same_numbers(app: Headway, monkeypatch: pytest.M
     assert (jobs.value, jobs.attributes) == (1, {"tenant": "default", "queue": "mail", "status": "queued"})
     assert points["headway.database"][0] == "By"
     provider.shutdown()
+
+
+def test_an_error_that_comes_back_is_not_new_and_keeps_its_count(app: Headway) -> None:
+    @app.job(max_attempts=1)
+    async def fails(n: int) -> None:
+        raise ValueError(f"no {n}")
+
+    @app.job(max_attempts=1)
+    async def other() -> None:
+        raise KeyError("no")
+
+    with held(app) as clock:
+        for n in range(3):
+            fails.enqueue(n=n)
+        drain(app)
+        app.store.run(app.store.ops.fold_errors(limit=100))
+        (known,) = app.errors()
+        clock.advance("2h")
+        assert not Exporter(app).samples().get("headway_error_count"), "nobody has seen it for an hour"
+        fails.enqueue(n=7)
+        other.enqueue()
+        drain(app)
+        seen = Exporter(app).samples()
+        (new,) = (each for each in app.errors() if each.fingerprint != known.fingerprint)
+        assert seen["headway_error_count"] == {
+            ("default", "fails", known.fingerprint): 4,
+            ("default", "other", new.fingerprint): 1,
+        }
+        assert seen["headway_new_errors"] == {("default",): 1}

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_promtool_accepts_the_files_where_it_can_be_had(tmp_path: Path, capsys: 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _gives(alert: str, series: dict[str, int], sample: str | None, value: float = 0.0) -> dict[str, Any]:
+def _gives(alert: str, series: Mapping[str, int | str], sample: str | None, value: float = 0.0) -> dict[str, Any]:
     """With these values, of two processes that are scraped, the rule's expression gives this one sample, or none."""
     (expr,) = (rule["expr"] for rule in RULES if rule["alert"] == alert)
     scraped = {name.replace("I", f'instance="{n}"'): value for n in "ab" for name, value in series.items()}
@@ -124,6 +124,7 @@ _DEAD = 'headway_recent_jobs_per_second{I,tenant="acme",what="dead"}'
 _STARTED = 'headway_recent_jobs_per_second{I,tenant="acme",what="started"}'
 _RETRIED = 'headway_recent_jobs_per_second{I,tenant="acme",what="retried"}'
 _QUEUED = 'headway_jobs{I,tenant="acme",queue="mail",status="queued"}'
+_ERROR = 'headway_error_count{I,tenant="acme",kind="mail",fingerprint="3f9c"}'
 EXPRESSIONS = [
     _gives("HeadwayDatabaseDown", {"headway_up{I}": 0}, "{}", 0),
     _gives("HeadwayDatabaseDown", {"headway_up{I}": 1}, None),
@@ -133,6 +134,10 @@ EXPRESSIONS = [
     _gives("HeadwayQueueWaits", {'headway_queue_oldest_seconds{I,queue="mail"}': 1_000}, '{queue="mail"}', 1_000),
     _gives("HeadwayDeadJobs", {_DEAD: 1}, '{tenant="acme"}', 300),
     _gives("HeadwayDeadJobs", {_DEAD: 0}, None),
+    _gives("HeadwayNewError", {'headway_new_errors{I,tenant="acme"}': 2}, '{tenant="acme"}', 2),
+    _gives("HeadwayNewError", {'headway_new_errors{I,tenant="acme"}': 0}, None),
+    _gives("HeadwayErrorBurst", {_ERROR: "0+6"}, '{fingerprint="3f9c", kind="mail", tenant="acme"}', 60),
+    _gives("HeadwayErrorBurst", {_ERROR: "500+1"}, None),
     _gives("HeadwayManyRetries", {_STARTED: 10, _RETRIED: 3}, '{tenant="acme"}', 3),
     _gives("HeadwayManyRetries", {_STARTED: 10, _RETRIED: 1}, None),
     _gives("HeadwayOutcomesUnwritten", {"headway_worker_unwritten_outcomes{I}": 5}, None),

@@ -8,12 +8,15 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from headway.clock import from_micros
 from headway.errors import ConfigError, HeadwayError
 from headway.logs import Seldom, get_logger
+from headway.model.error_groups import ErrorFilter, ErrorGroup
 from headway.model.stats import COUNTS, Stat, Times, added, begin, quantile
 from headway.model.vitals import Vitals
 from headway.telemetry.metrics import (
@@ -47,6 +50,10 @@ RECENT = timedelta(minutes=5)
 QUANTILES = (0.5, 0.95, 0.99)
 MOST_TENANTS = 50
 """Tenants with numbers of their own; the others are `other`."""
+MOST_ERRORS = 50
+"""Errors with a count of their own, the most frequent; others have none, for a sum of them would tell of no error."""
+ERRORS_SHOWN = timedelta(hours=1)
+"""For how long an error is shown after it was seen last, so that the next time has something to be compared with."""
 _NONE: tuple[str, ...] = ()
 
 
@@ -120,15 +127,29 @@ class Exporter:
             vitals = app.store.run(app.store.ops.vitals())
             now = begin(from_micros(app.clock.now()), "minute")
             stats = app.stats("minute", since=now - RECENT, until=now, by="tenant")
-            names = app.store.run(app.store.ops.tenants(sorted(_tenants(vitals, stats))))
+            errors = self._errors(from_micros(app.clock.now()))
+            names = app.store.run(app.store.ops.tenants(sorted(_tenants(vitals, stats, errors))))
         except HeadwayError as error:
             self._tell(error)
             return _away()
         found = _of_vitals(vitals, names) | _of_stats(stats, names) | _of_file(app)
+        found |= _of_errors(errors, from_micros(app.clock.now()), names)
         self._took_s = time.monotonic() - began
         found["headway_sample_seconds"] = {_NONE: self._took_s}
         found["headway_up"] = {_NONE: 1.0}
         return found
+
+    def _errors(self, now: datetime) -> list[_Error]:
+        """The errors of the last hour, the most frequent first."""
+        store = self._app.store
+        found = _together(store.run(store.ops.errors(ErrorFilter(since=now - ERRORS_SHOWN))))
+        for error in found.values():
+            if error.first_seen_at > now - RECENT:
+                # its group may be one that was seen last long ago, and to which this is not added yet
+                alike = store.ops.errors(ErrorFilter(tenant_id=error.tenant_id, fingerprint=error.fingerprint))
+                (whole,) = _together(store.run(alike)).values()
+                error.count, error.first_seen_at = whole.count, whole.first_seen_at
+        return sorted(found.values(), key=lambda error: -error.count)
 
     def _tell(self, error: Exception) -> None:
         if self._says():
@@ -164,8 +185,31 @@ def _away() -> Samples:
     return {"headway_up": {_NONE: 0.0}}
 
 
-def _tenants(vitals: Vitals, stats: list[Stat]) -> set[str]:
-    return {depth.tenant_id for depth in vitals.depths} | {stat.tenant_id for stat in stats if stat.tenant_id}
+class _Error(msgspec.Struct):
+    """An error of a tenant, in all its queues."""
+
+    tenant_id: str
+    kind: str
+    fingerprint: str
+    first_seen_at: datetime
+    count: int = 0
+
+
+def _together(groups: list[ErrorGroup]) -> dict[tuple[str, str], _Error]:
+    found: dict[tuple[str, str], _Error] = {}
+    for group in groups:
+        error = found.setdefault(
+            (group.tenant_id, group.fingerprint),
+            _Error(group.tenant_id, group.kind, group.fingerprint, group.first_seen_at),
+        )
+        error.count += group.count
+        error.first_seen_at = min(error.first_seen_at, group.first_seen_at)
+    return found
+
+
+def _tenants(vitals: Vitals, stats: list[Stat], errors: list[_Error]) -> set[str]:
+    found = {depth.tenant_id for depth in vitals.depths} | {stat.tenant_id for stat in stats if stat.tenant_id}
+    return found | {error.tenant_id for error in errors}
 
 
 def _of_vitals(vitals: Vitals, names: Mapping[str, str]) -> Samples:
@@ -216,6 +260,18 @@ def _of_stats(stats: list[Stat], names: Mapping[str, str]) -> Samples:
         "headway_recent_wait_seconds": waits,
         "headway_recent_run_seconds": runs,
     }
+
+
+def _of_errors(errors: list[_Error], now: datetime, names: Mapping[str, str]) -> Samples:
+    new: dict[tuple[str, ...], float] = {}
+    for error in errors:
+        labels = (_name(error.tenant_id, names),)
+        new[labels] = new.get(labels, 0.0) + (error.first_seen_at > now - RECENT)
+    counts: dict[tuple[str, ...], Value] = {
+        (_name(error.tenant_id, names), error.kind, error.fingerprint): float(error.count)
+        for error in errors[:MOST_ERRORS]
+    }
+    return {"headway_error_count": counts, "headway_new_errors": bounded(BY_NAME["headway_new_errors"], new.items())}
 
 
 def _of_file(app: Headway) -> Samples:

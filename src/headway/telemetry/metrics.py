@@ -87,6 +87,13 @@ METRICS = (
         "headway_recent_wait_seconds", "How long executions of the last five minutes waited.", "tenant", "quantile"
     ),
     _database("headway_recent_run_seconds", "How long executions of the last five minutes took.", "tenant", "quantile"),
+    _database(
+        "headway_error_count",
+        "How often an error has happened since its first time, of the 50 most frequent that were seen in the last "
+        "hour; fingerprint as in headway errors.",
+        *("tenant", "kind", "fingerprint"),
+    ),
+    _database("headway_new_errors", "Errors that happened for the first time in the last five minutes.", "tenant"),
     _database("headway_database_bytes", "The size of the database."),
     _database("headway_wal_bytes", "SQLite: the size of the write-ahead log."),
     _database("headway_server_wal_bytes", "PostgreSQL: the size of pg_wal, if the login may see it (pg_monitor)."),
