@@ -22,14 +22,22 @@ from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connections, transaction  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
-from django_tasks import TaskResultStatus, default_task_backend, task_backends  # noqa: E402
-from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist, TaskResultMismatch  # noqa: E402
-from django_tasks.signals import task_enqueued, task_finished, task_started  # noqa: E402
 
 from headway.contrib.django import app  # noqa: E402
 from headway.contrib.django.application import database_url  # noqa: E402
 from headway.testing import drain  # noqa: E402
 from tests.frameworks.django_project import more, tasks  # noqa: E402
+from tests.frameworks.django_project.framework import (  # noqa: E402
+    InvalidTask,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    TaskResultStatus,
+    default_task_backend,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
 
 READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
 SUCCESSFUL, FAILED = TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED
@@ -103,7 +111,7 @@ def test_priorities_queues_and_times_are_the_jobs_own() -> None:
         {"queue_name": "elsewhere"},
         {"run_after": datetime(2031, 1, 1)},  # noqa: DTZ001
     ):
-        with pytest.raises(InvalidTaskError):
+        with pytest.raises(InvalidTask):
             tasks.add.using(**wrong)
     backend = default_task_backend
     assert all(

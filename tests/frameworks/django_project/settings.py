@@ -2,6 +2,7 @@
 
 import os
 
+import django
 import psycopg
 
 _URL = os.environ["SHOP_DATABASE"]
@@ -29,7 +30,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "django_tasks",
+    *([] if django.VERSION >= (6,) else ["django_tasks"]),
     "headway.contrib.django",
     "tests.frameworks.django_project",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import connections
-from django_tasks import TaskContext, task
+
+from tests.frameworks.django_project.framework import TaskContext, task
 
 USED: list[Any] = []
 """Whether Django's connection was open when a task began, and what a task did."""
