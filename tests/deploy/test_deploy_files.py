@@ -76,6 +76,22 @@ def test_yaml_and_the_dockerfile_pass_their_linters() -> None:
         assert done.returncode == 0, done.stdout
 
 
+def test_the_build_gets_what_the_dockerfile_copies_and_nothing_else() -> None:
+    root = DEPLOY.parent
+    copied = [
+        path
+        for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE.read_text(), re.MULTILINE)
+        for path in words.split()[:-1]
+    ]
+    assert "src" in copied
+    assert [path for path in copied if not (root / path).exists()] == []
+    ignored, *sent = [line for line in (root / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    assert ignored == "*"
+    folders = {line[1:] for line in sent if line[0] == "!"}
+    assert all(folders & {path, str(Path(path).parent)} for path in copied), "an ignored file cannot be copied"
+    assert all(any(path.startswith(folder) for path in copied) for folder in folders), "nothing else is sent"
+
+
 def test_manifests_fit_the_schemas_of_kubernetes() -> None:
     import kubernetes_validate
 
