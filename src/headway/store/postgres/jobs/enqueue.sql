@@ -79,6 +79,7 @@ declare
   v_slug text;
   v_inserted bigint;
   v_rows bigint;
+  v_made uuid[];
   v_repeats boolean := false;
   v_taken boolean[];
   v_decided boolean[];
@@ -316,14 +317,14 @@ begin
                 case when v_repeats then null else g.idempotency_key end,
                 g.ordinal
       on conflict do nothing
-      returning jobs.tenant_id, jobs.queue, jobs.kind
+      returning jobs.id, jobs.tenant_id, jobs.queue, jobs.kind
     ), counted as (
       insert into headway.stat_deltas (at, tenant_id, queue, kind, enqueued)
       select v_now, i.tenant_id, i.queue, i.kind, count(*)
         from inserted i
        group by i.tenant_id, i.queue, i.kind
     )
-    select count(*) into v_rows from inserted;
+    select count(*), v_made || array_agg(i.id) into v_rows, v_made from inserted i;
     v_inserted := v_inserted + v_rows;
     exit when v_inserted = cardinality(p_ids) or v_seats is null and not v_replaces;
     if v_seats is not null then
@@ -412,7 +413,7 @@ begin
     select *
       from headway.enqueued(
              v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_on_conflicts,
-             case when v_inserted > 0 then v_now end, v_met, v_outcomes);
+             v_made, v_met, v_outcomes);
 end
 $$;
 

@@ -1,8 +1,8 @@
 -- Keys that are taken: what an enqueue answers then, whom it replaces, and who waits as a successor.
 
 -- What a batch that met existing jobs answers: for each job itself by id, else the holder of its idempotency key or
--- unique key. A new statement, which sees a holder that was committed meanwhile. Rows with p_made_at were made by this
--- call; of an id that comes twice, the first. p_met and p_outcomes are what replace_waiting found, if it was called.
+-- unique key. A new statement, which sees a holder that was committed meanwhile. p_made are the jobs that this call
+-- made; of an id that comes twice, the first. p_met and p_outcomes are what replace_waiting found, if it was called.
 -- Raises HW001 where on_conflict is raise, and 40001 where the holder has just ended: the caller tries again.
 create function headway.enqueued(
   p_own uuid,
@@ -13,7 +13,7 @@ create function headway.enqueued(
   p_unique_keys text[],
   p_unique_groups text[],
   p_on_conflicts text[],
-  p_made_at timestamptz,
+  p_made uuid[],
   p_met uuid[] default null,
   p_outcomes text[] default null
 ) returns table (ordinal bigint, id uuid, status text, created boolean, replaced boolean)
@@ -29,7 +29,7 @@ begin
            coalesce(own.status, same.status, met.status, holder.status) as status,
            own.id is null and same.id is null as by_unique_key,
            own.id is null and same.id is null and u.outcome = 'replaced' as was_replaced,
-           coalesce(own.created_at = p_made_at, false)
+           made.id is not null
            and row_number() over (partition by u.id order by u.ordinal) = 1 as made
       from unnest(
              p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_on_conflicts, p_met,
@@ -38,8 +38,9 @@ begin
              id, tenant_id, kind, idempotency_key, unique_key, unique_group, on_conflict, met, outcome, ordinal)
       cross join lateral (select coalesce(u.tenant_id, p_own) as owner) o
       left join lateral (
-        select j.id, j.status, j.created_at from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
+        select j.id, j.status from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
       ) own on true
+      left join unnest(p_made) as made (id) on made.id = u.id
       left join lateral (
         select j.id, j.status
           from headway.jobs j
