@@ -19,18 +19,37 @@ _WHERE = "($4::text is null or s.queue = $4) and ($5::text is null or s.kind = $
 _KINDS = "s.queue <> '' and s.kind <> ''"
 _QUEUES = "s.queue <> '' and s.kind = ''"
 _TOTAL = "s.queue = '' and s.kind = ''"
-_DIED = f"{_KINDS} and s.dead > 0"
 _TENANTS = f"{_TOTAL} and s.tenant_id <> '{ALL_TENANTS}'"
 
 
+_NUMBERS = f"{_COUNTS}, s.waits, s.runs, s.depth, s.oldest_ms"
+_SUM_OF_DEAD = ", ".join("sum(s.dead)::integer" if name == "dead" else "0" for name in COUNTS)
+
+
 def _sql(of_tenant: bool, rows: str, sums: bool = False) -> str:
+    of = f"s.tenant_id = '{ALL_TENANTS}'" if sums else f"s.tenant_id {_tenant(of_tenant)}"
+    return _with_deltas(of_tenant, f"s.at, s.tenant_id, s.queue, s.kind, {_NUMBERS}", f"{of} and {rows}")
+
+
+def _died(of_tenant: bool) -> str:
+    """Of each tenant, queue and kind together, at the first of these times."""
+    columns = f"min(s.at), s.tenant_id, s.queue, s.kind, {_SUM_OF_DEAD}, '{{}}'::jsonb, '{{}}'::jsonb, null, null"
+    where = f"s.tenant_id {_tenant(of_tenant)} and {_KINDS} and s.dead > 0"
+    return _with_deltas(of_tenant, columns, where, "group by s.tenant_id, s.queue, s.kind")
+
+
+def _tenant(of_tenant: bool) -> str:
+    return "= $6::uuid" if of_tenant else "is not null"
+
+
+def _with_deltas(of_tenant: bool, columns: str, where: str, grouped: str = "") -> str:
     """Both parts in one statement, so in one snapshot: what is folded meanwhile is in one of them."""
-    tenant = "= $6::uuid" if of_tenant else "is not null"
-    of = f"s.tenant_id = '{ALL_TENANTS}'" if sums else f"s.tenant_id {tenant}"
+    tenant = _tenant(of_tenant)
     return f"""
-select s.at, s.tenant_id, s.queue, s.kind, {_COUNTS}, s.waits, s.runs, s.depth, s.oldest_ms
+select {columns}
   from headway.stats s
- where s.span = $1 and s.at >= $2::timestamptz and s.at < $3::timestamptz and {of} and {rows} and {_WHERE}
+ where s.span = $1 and s.at >= $2::timestamptz and s.at < $3::timestamptz and {where} and {_WHERE}
+ {grouped}
 union all
 select s.at, s.tenant_id, s.queue, s.kind, {_COUNTS}, s.waits, s.runs, null, null
   from headway.stat_facts(array(
@@ -48,7 +67,7 @@ _OF_ALL: dict[Level, str] = {
     "total": _sql(False, _TOTAL, sums=True),
 }
 _OF_TENANT: dict[Level, str] = {"kinds": _sql(True, _KINDS), "tenants": _sql(True, _TOTAL)}
-_DIED_OF_ALL, _DIED_OF_TENANT = _sql(False, _DIED), _sql(True, _DIED)
+_DIED_OF_ALL, _DIED_OF_TENANT = _died(False), _died(True)
 _times = msgspec.json.Decoder(Times).decode
 
 

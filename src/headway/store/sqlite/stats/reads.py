@@ -34,9 +34,9 @@ class StatVerbs(Verbs):
             elif level == "tenants":
                 rows = yield Statement(_SQL["stats_of_tenants"], params[:3])
             elif tenant_id is None:
-                rows = yield Statement(_SQL["stats"], (*params, died))
+                rows = yield Statement(_SQL["deaths" if died else "stats"], params)
             else:
-                rows = yield Statement(_SQL["stats_of_tenant"], (*params, died, tenant_id))
+                rows = yield Statement(_SQL["deaths_of_tenant" if died else "stats_of_tenant"], (*params, tenant_id))
             deltas = yield Statement(_SQL["deltas"], (queue, kind, tenant_id))
             found: list[tuple[datetime, Key, Numbers]] = [
                 (from_micros(row[0]), row[1:4], read_numbers(row[4:])) for row in rows

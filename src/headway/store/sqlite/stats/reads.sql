@@ -9,8 +9,38 @@ where span = ?1
   and queue <> ''
   and kind <> ''
   and (?4 is null or queue = ?4)
+  and (?5 is null or kind = ?5);
+
+-- part: deaths
+min(at), tenant_id, queue, kind, 0, 0, 0, 0, 0, sum(dead), 0, 0, '{}', '{}', null, null
+
+-- name: deaths
+-- of each tenant, queue and kind together, at the first of these times
+select {deaths}
+from stats indexed by stats_at
+where span = ?1
+  and at >= ?2
+  and at < ?3
+  and dead > 0
+  and queue <> ''
+  and kind <> ''
+  and (?4 is null or queue = ?4)
   and (?5 is null or kind = ?5)
-  and (?6 = 0 or dead > 0);
+group by tenant_id, queue, kind;
+
+-- name: deaths_of_tenant
+select {deaths}
+from stats
+where tenant_id = ?6
+  and span = ?1
+  and at >= ?2
+  and at < ?3
+  and dead > 0
+  and queue <> ''
+  and kind <> ''
+  and (?4 is null or queue = ?4)
+  and (?5 is null or kind = ?5)
+group by tenant_id, queue, kind;
 
 -- name: stats_of_tenants
 select
@@ -43,14 +73,13 @@ select
   at, tenant_id, queue, kind, enqueued, started, succeeded, failed, retried, dead, canceled, lost, waits, runs, depth,
   oldest_ms
 from stats
-where tenant_id = ?7
+where tenant_id = ?6
   and span = ?1
   and at >= ?2
   and at < ?3
   and queue <> ''
   and (?4 is null or queue = ?4)
-  and (?5 is null or kind = ?5)
-  and (?6 = 0 or dead > 0);
+  and (?5 is null or kind = ?5);
 
 -- name: deltas
 select at, tenant_id, queue, kind, enqueued, succeeded, failed, retried, dead, canceled, lost, ended, waits, runs
