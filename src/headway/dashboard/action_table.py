@@ -179,6 +179,7 @@ ACTIONS: dict[str, Action] = {
             "jobs delete {id}",
             "app.delete({id})",
             danger=True,
+            leads_to="/jobs",
         ),
         Action(
             "pause-queue",
@@ -247,6 +248,7 @@ ACTIONS: dict[str, Action] = {
             "trains clear {key}",
             "app.clear_train({key})",
             danger=True,
+            leads_to="/trains",
         ),
         Action(
             "pause-trigger",
