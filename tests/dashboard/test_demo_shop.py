@@ -38,6 +38,7 @@ def test_the_shop_has_what_a_newcomer_should_see(
     acme = app.tenant("acme")
     told = {problem.what for problem in acme.overview().problems}
     assert told >= {"no_worker", "dying", "held_train"}
+    assert "silent_worker" in {problem.what for problem in app.overview().problems}
     assert {"queued", "scheduled", "held", "waiting", "succeeded", "dead"} <= set(acme.counts())
     assert len(acme.stats("hour", since="7d")) > 150
     assert len(app.overview_of_tenants()) == 3

@@ -12,8 +12,11 @@ import msgspec
 
 from headway import Await, Context, Done, Headway, Machine, Registry, step
 from headway.clock import to_micros
+from headway.model.fleet import NewWorker
+from headway.model.ids import new_id
 from headway.model.stats import Key, Numbers, Span, bucket, with_sums
 from headway.store.ops import Batch, Op, Statement, Steps
+from headway.version import __version__
 
 # not the exports: nobody serves them
 QUEUES = {"default": 2, "mail": 6, "images": 4, "billing": 2, "reports": 2, "refunds": 2}
@@ -128,6 +131,24 @@ def fill(app: Headway) -> None:
     acme.enqueue_many(acme.build_job("export_ledger", {"year": 2_000 + n}) for n in range(25))
     acme.enqueue_many(acme.build_job("send_email", {"to": "later@acme.example"}, delay=f"{n + 1}h") for n in range(12))
     app.create_schedule("orders", every="2s", kind="orders_come_in")
+    app.store.run(app.store.ops.register(_silent_worker()))
+
+
+def _silent_worker() -> NewWorker:
+    """One that was gone before its first heartbeat: the demo's own worker removes it once its own lease is steady, in
+    about a minute."""
+    return NewWorker(
+        id=new_id(),
+        hostname="shop-7.example",
+        pid=4_711,
+        machine=None,
+        process_started=None,
+        version=__version__,
+        queues={"reports": 2},
+        kinds=("build_report",),
+        concurrency=2,
+        lease_ms=1,
+    )
 
 
 def _history(app: Headway, now: datetime) -> Op[None]:
