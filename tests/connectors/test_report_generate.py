@@ -91,6 +91,12 @@ def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
     assert (seen.names.count("tr"), seen.names.count("rect"), seen.names.count("svg")) == (14, 12, 1)
     assert "12 rows" in page
     assert '<td class="n">5</td>' in page  # the total
+    assert '<th>name</th><th class="n">count</th>' in page
+    money = [{"sum": 812_345.67, "n": n} for n in range(3)]
+    ((_, sums),) = made(app, {"rows": money, "format": "html", "chart": {"value": "sum"}})
+    # no digit is lost, and the count of rows makes no column of its own
+    assert '<tr><td class="n">2,437,037.01</td><td class="n">3</td></tr><tr><td colspan="2">3 rows</td></tr>' in sums
+    assert "the highest is 812,345.67" in sums
     assert "default-src 'none'" in page
     assert "http:" not in re.sub(r"http://x", "", page)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from headway.connectors.report_rows import Row, text_of
+from headway.connectors.report_rows import Row, number_text, text_of
 
 _MOST_BARS = 64
 _WIDTH, _HEIGHT, _FOOT = 800.0, 200.0, 18.0
@@ -50,13 +50,14 @@ class Chart:
         step = _WIDTH / len(self._bars)
         bars = [
             f'<rect x="{(place + 0.1) * step:.1f}" y="{zero - max(total, 0) * scale:.1f}" width="{step * 0.8:.1f}" '
-            f'height="{abs(total) * scale:.1f}"><title>{escape(label)}: {total:,.6g}</title></rect>'
+            f'height="{abs(total) * scale:.1f}"><title>{escape(label)}: {number_text(total)}</title></rect>'
             for place, (label, total) in enumerate(self._bars)
         ]
         first, last = self._bars[0][0], self._bars[-1][0]
+        top = number_text(max(total for _, total in self._bars))
         each = "" if self._rows_each == 1 else f", {self._rows_each:,} rows to a bar"
         return (
-            f"<figure><figcaption>{escape(self._value)}{each}; the highest is {max(t for _, t in self._bars):,.6g}"
+            f"<figure><figcaption>{escape(self._value)}{each}; the highest is {top}"
             f'</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT + _FOOT:g}" role="img" '
             f'aria-label="{escape(self._value)}">\n{"".join(bars)}'
             f'<line x1="0" x2="{_WIDTH:g}" y1="{zero:.1f}" y2="{zero:.1f}"/>'

@@ -8,12 +8,12 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from html import escape
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
 from headway.connectors.report_chart import Chart
-from headway.connectors.report_rows import Row, Rows, text_of
+from headway.connectors.report_rows import Row, Rows, number_text, text_of
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """How a cell begins that a spreadsheet would take for a formula, or that ends its cell early."""
@@ -48,7 +48,7 @@ class Report(msgspec.Struct, kw_only=True):
         for row in page:
             for name in self.columns:
                 value = row.get(name)
-                if isinstance(value, int | float) and not isinstance(value, bool):
+                if _is_number(value):
                     self.totals[name] = self.totals.get(name, 0) + value
             if self.chart is not None:
                 self.chart.add(row)
@@ -82,7 +82,7 @@ async def as_csv(report: Report, rows: Rows) -> AsyncIterator[str]:
 
 def _cell(value: Any) -> Any:
     """A number stays one; a text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if _is_number(value):
         return value
     text = text_of(value)
     return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
@@ -104,8 +104,9 @@ text { font-size: 10px; fill: #5a6675 }
 table { border-collapse: collapse; width: 100% }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid #e3e8ee; text-align: left; vertical-align: top }
 td { overflow-wrap: anywhere }
-th { border-bottom-color: #8996a6; white-space: nowrap } .n { text-align: right; font-variant-numeric: tabular-nums }
-tfoot td { border-top: 2px solid #8996a6; font-weight: 600 }
+th { border-bottom-color: #8996a6; white-space: nowrap }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+tfoot td { font-weight: 600 } tfoot tr:first-child td { border-top: 2px solid #8996a6 }
 @page { margin: 14mm }
 @media print { body { margin: 0; display: block } thead { display: table-header-group } tr { break-inside: avoid }
   tfoot { display: table-row-group } :root { font-size: 11px } }
@@ -113,9 +114,29 @@ tfoot td { border-top: 2px solid #8996a6; font-weight: 600 }
 
 
 async def as_html(report: Report, rows: Rows) -> AsyncIterator[str]:
+    begun = False
+    async for page in report.pages(rows):
+        if not begun:
+            yield _head(report, page)
+        begun = True
+        yield "".join(_table_row(report, row) for row in page)
+    if not begun:
+        yield _head(report, ())
+    yield f"</tbody><tfoot>{_totals(report)}</tfoot></table>\n"
+    if report.chart is not None and report.chart.has_values:
+        yield report.chart.figure()
+    yield "</body></html>\n"
+
+
+def _head(report: Report, page: Sequence[Row]) -> str:
+    """All before the rows; the names of columns stand over numbers as those do, by what the first page has."""
     title = escape(report.title)
-    names = "".join(f"<th>{escape(name)}</th>" for name in report.columns)
-    yield (
+    numeric = {name for name in report.columns if any(_is_number(row.get(name)) for row in page)}
+    names = "".join(
+        f'<th class="n">{escape(name)}</th>' if name in numeric else f"<th>{escape(name)}</th>"
+        for name in report.columns
+    )
+    return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -123,12 +144,6 @@ async def as_html(report: Report, rows: Rows) -> AsyncIterator[str]:
         f"<header><h1>{title}</h1><p>{report.made_at:%Y-%m-%d %H:%M} UTC</p></header>\n"
         f"<table><thead><tr>{names}</tr></thead><tbody>\n"
     )
-    async for page in report.pages(rows):
-        yield "".join(_table_row(report, row) for row in page)
-    yield f"</tbody><tfoot><tr>{_totals(report)}</tr></tfoot></table>\n"
-    if report.chart is not None and report.chart.has_values:
-        yield report.chart.figure()
-    yield "</body></html>\n"
 
 
 def _table_row(report: Report, row: Row) -> str:
@@ -136,8 +151,8 @@ def _table_row(report: Report, row: Row) -> str:
 
 
 def _td(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f'<td class="n">{_number(value)}</td>'
+    if _is_number(value):
+        return f'<td class="n">{number_text(value)}</td>'
     return f"<td>{escape(text_of(value))}</td>"
 
 
@@ -145,12 +160,13 @@ def _totals(report: Report) -> str:
     said = f"{report.count:,} rows" + (", and more that are left out" if report.truncated else "")
     cells = [_td(report.totals[name]) if name in report.totals else "<td></td>" for name in report.columns]
     if report.columns and report.columns[0] not in report.totals:
-        return "".join([f"<td>{said}</td>", *cells[1:]])
-    return "".join(cells) + f"<td>{said}</td>"
+        return f"<tr><td>{said}</td>{''.join(cells[1:])}</tr>"
+    # the first column has a total of its own
+    return f'<tr>{"".join(cells)}</tr><tr><td colspan="{len(cells) or 1}">{said}</td></tr>'
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 FORMATS: dict[str, tuple[Format, str]] = {

@@ -141,6 +141,19 @@ def _first_line(text: str | None) -> str | None:
     return None if text is None else (text.strip().splitlines() or [""])[-1][:500]
 
 
+def number_text(value: float) -> str:
+    """A number for people: every digit of money and counts, but not those that adding floats leaves behind.
+
+    >>> number_text(1234567.89), number_text(0.1 + 0.2), number_text(12), number_text(1e-9)
+    ('1,234,567.89', '0.3', '12', '1e-09')
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value and not 1e-6 <= abs(value) < 1e15:
+        return f"{value:.6g}"
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
 def text_of(value: Any) -> str:
     """A value as a cell shows it."""
     match value:
