@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from headway.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from headway.api import asgi
     from headway.app import Headway
     from headway.app.transfer import atransfer, transfer
+    from headway.dashboard import asgi
     from headway.define import Call, Context, Machine, Registry, step
     from headway.model.artifact import Artifact
     from headway.model.cron_words import explain_cron
@@ -85,7 +85,7 @@ _HOMES = {
     "Stop": "headway.model.outcome",
     "Train": "headway.model.train",
     "amigrate": "headway.store.migrate",
-    "asgi": "headway.api",
+    "asgi": "headway.dashboard",
     "atransfer": "headway.app.transfer",
     "explain_cron": "headway.model.cron_words",
     "migrate": "headway.store.migrate",

@@ -76,6 +76,8 @@ def test_a_site_has_a_worker_from_its_startup_to_its_shutdown(app: Headway, make
             job_id = answer["id"] if isinstance(answer, dict) else answer
             assert (await app.aresult(job_id, timeout=60)).value == 42
             assert (await client.get("/work/healthz")).json() == {"status": "up"}
+            page = await client.get("/work/login")  # the dashboard, whose links stay below it
+            assert (page.status_code, "/work/assets/" in page.text) == (200, True)
         assert await app.aworkers() == []
         await app.aclose()
 
