@@ -30,7 +30,14 @@ def choose(config: pytest.Config) -> None:
         config.option.seed = random.randrange(2**32) if full else FIXED_SEED
     # no deadline and no complaint about slow examples: how busy the machine is proves nothing
     slow = [HealthCheck.too_slow]
-    settings.register_profile("headway", deadline=None, database=None, derandomize=not full, suppress_health_check=slow)
+    settings.register_profile(
+        "headway",
+        max_examples=300 if full else 50,
+        deadline=None,
+        database=None,
+        derandomize=not full,
+        suppress_health_check=slow,
+    )
     settings.load_profile("headway")
 
 

@@ -335,12 +335,12 @@ def test_a_lost_supervisor_is_a_failure_that_is_tried_again(lite: WorkerHarness,
 
 def test_many_canceled_jobs_leave_no_process(lite: WorkerHarness, declare: Declare) -> None:
     kind = declare(lite, argv=script(SLEEP), kill_grace="300ms", set_env={"MARK": "of-the-many"})
-    count = 200 if sizes_and_seeds.full else 60
+    count, at_once = (200, 10) if sizes_and_seeds.full else (30, 5)
     ids = lite.enqueue(*(kind.build() for _ in range(count)))
 
     async def story() -> None:
-        for start in range(0, count, 10):
-            batch = ids[start : start + 10]
+        for start in range(0, count, at_once):
+            batch = ids[start : start + at_once]
             await lite.until(lambda batch=batch: all(lite.get(each).status == "running" for each in batch))
             await asyncio.sleep(0.1 * (start / count))  # while they start, and later
             lite.cancel(*batch)

@@ -199,7 +199,7 @@ def test_cancels_at_every_moment_leave_no_process(bench: Bench) -> None:
 
     async def story() -> None:
         slots = asyncio.Semaphore(8)
-        await asyncio.gather(*(one(number, slots) for number in range(60)))
+        await asyncio.gather(*(one(number, slots) for number in range(200 if sizes_and_seeds.full else 40)))
 
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(story())

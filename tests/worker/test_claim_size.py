@@ -17,7 +17,8 @@ from headway.worker import Summary
 from tests.worker_harness import FaultyStore, WorkerHarness
 
 MIB = 1_048_576
-BOUND = 4 * MIB
+KIB = 1_024
+BOUND = MIB
 
 
 class Weighing(FaultyStore):
@@ -57,10 +58,10 @@ def test_no_claim_brings_more_than_its_bytes_even_after_small_jobs(harness: Work
     @harness.job(concurrency=50 if limited else None)
     async def reads(text: str) -> None: ...
 
-    texts = ["x" * 10] * 60 + [random.randbytes(MIB // 8).hex() for _ in range(40)] + ["x" * (MIB // 2)] * 20
+    texts = ["x" * 10] * 60 + [random.randbytes(32 * KIB).hex() for _ in range(40)] + ["x" * (128 * KIB)] * 20
     harness.enqueue(*(reads.build(text) for text in texts))
     assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=120)
-    assert sum(store.brought) > 19 * MIB
+    assert sum(store.brought) > 19 * MIB // 4
     assert BOUND // 2 < max(store.brought) <= BOUND
 
 
@@ -79,11 +80,11 @@ def test_the_unread_signals_of_machines_count_too(harness: WorkerHarness, limite
     ids = harness.enqueue(*jobs)
     for job_id in ids:
         harness.signal(job_id, "small")
-        harness.signal(job_id, "packed", "x" * (MIB // 2))
-        harness.signal(job_id, "large", random.randbytes(MIB // 4).hex())
+        harness.signal(job_id, "packed", "x" * (128 * KIB))
+        harness.signal(job_id, "large", random.randbytes(64 * KIB).hex())
     assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=16)
     assert [harness.get(job_id).result for job_id in ids] == [3] * 16
-    assert sum(store.brought) > 15 * MIB
+    assert sum(store.brought) > 15 * MIB // 4
     assert BOUND // 2 < max(store.brought) <= BOUND
 
 
