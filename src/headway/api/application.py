@@ -26,6 +26,7 @@ from headway.api.enqueues import Enqueues
 from headway.api.routes import PREFIX, SUPERADMINS, Route
 from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
+from headway.api.serving.schema_watch import SchemaWatch
 from headway.api.serving.settings import ServerSettings, server_settings
 from headway.api.spans import begin_span, end_span
 from headway.api.streams import Streams
@@ -83,6 +84,7 @@ class Api:
         self._enqueues = Enqueues(app)
         self._tenants = Tenants(app)
         self._watch = DatabaseWatch(app)
+        self._schema = SchemaWatch(app)
         self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
@@ -155,18 +157,18 @@ class Api:
 
     async def _respond(self, request: Request, exchange: Exchange, path: str) -> Response:
         if not path.startswith(f"{self.settings.prefix}/"):
-            return self._problem(_no_path(path), exchange.request_id)
+            return self._problem(_no_path(path), exchange)
         path = path.removeprefix(self.settings.prefix)
         if path not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
-            return self._problem(_unknown_host(request), exchange.request_id)
+            return self._problem(_unknown_host(request), exchange)
         if self._site is not None and not path.startswith(("/api/", "/metrics", *_PROBES)):
             return await self._site(request, request.scope["path"].removeprefix(request.scope["root_path"]))
         endpoint, request.scope["path_params"], methods = self._router.find(request.method, path)
         if endpoint is None and methods:
             allowed = {"Allow": ", ".join(sorted(methods))}
-            return self._problem(Refused(405, "this path has no such method", headers=allowed), exchange.request_id)
+            return self._problem(Refused(405, "this path has no such method", headers=allowed), exchange)
         if endpoint is None:
-            return self._problem(_no_path(path), exchange.request_id)
+            return self._problem(_no_path(path), exchange)
         exchange.route = request.scope["root_path"] + self._templates[endpoint]
         return await endpoint(request)
 
@@ -192,9 +194,11 @@ class Api:
             exchange = Exchange.of(request)
             try:
                 async with self._watch.request():
+                    if self._schema.is_due:
+                        await self._schema.check()
                     return await answered(request)
             except Exception as error:
-                return self._problem(error, exchange.request_id)
+                return self._problem(error, exchange)
 
         async def answered(request: Request) -> Response:
             sent = Exchange.of(request).sent
@@ -318,7 +322,7 @@ class Api:
                 async with self._watch.request():
                     return await (login.begin if step == "begin" else login.end)(request)
             except Exception as error:
-                return self._problem(error, exchange.request_id)
+                return self._problem(error, exchange)
 
         return endpoint
 
@@ -333,12 +337,13 @@ class Api:
                 exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
                 return describe(request)
             except Exception as error:
-                return self._problem(error, exchange.request_id)
+                return self._problem(error, exchange)
 
         return endpoint
 
-    def _problem(self, error: Exception, request_id: str) -> Response:
-        problem, headers = problem_of(error, request_id)
+    def _problem(self, error: Exception, exchange: Exchange) -> Response:
+        request_id = exchange.request_id
+        problem, headers = problem_of(error, request_id, below=exchange.root_path)
         if problem.status == 500:
             _log.error("a request failed", request_id=request_id, exc_info=error)
         elif problem.status == 503:
@@ -356,15 +361,16 @@ class Api:
                 check_role(await self.caller(request), SUPERADMINS)
             return Response(await asyncio.to_thread(self.app.metrics), 200, media_type=_METRICS_TYPE)
         except Exception as error:
-            return self._problem(error, exchange.request_id)
+            return self._problem(error, exchange)
 
     async def _readyz(self, request: Request) -> Response:
         try:
             async with asyncio.timeout(_READY_S):
                 await self.app.store.arun(self.app.store.ops.tenants([]))
+                await self._schema.check()
         except (HeadwayError, TimeoutError) as error:
             away = StoreUnavailable(f"the database is not ready: {error}")
-            return self._problem(away, Exchange.of(request).request_id)
+            return self._problem(away, Exchange.of(request))
         return _response({"status": "ready"})
 
     def _document(self, request: Request) -> dict[str, Any]:

@@ -181,7 +181,7 @@ class Site:
         return _to(f"{_root(request)}/login", await self._api.log_out(request))
 
     def _problem(self, request: Request, error: Exception) -> Response:
-        problem, headers = problem_of(error, request.scope["headway"].request_id)
+        problem, headers = problem_of(error, request.scope["headway"].request_id, below=request.scope["root_path"])
         if problem.status >= 500:
             _log.error("a page could not be made", request_id=problem.request_id, exc_info=error)
         page = Page("problem.html", {"problem": problem, "root": _root(request), "fragment": _is_fragment(request)})

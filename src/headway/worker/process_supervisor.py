@@ -68,7 +68,7 @@ class ProcessSupervisor:
         pause_s = 1.0
         while not self._stopping.is_set():
             began = time.monotonic()
-            code = await self._run_once(index)
+            pid, code = await self._run_once(index)
             if code == 0 or self._stopping.is_set():
                 # as a shell would say it
                 self._code = self._code or (code if code >= 0 else 128 - code)
@@ -79,11 +79,12 @@ class ProcessSupervisor:
                 return
             if time.monotonic() - began > _HEALTHY_S:
                 pause_s = 1.0
-            log.error(f"a process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s")
+            log.error(f"a process {_how(code)}; it is started again", pid=pid, index=index, pause=f"{pause_s:.0f}s")
             await self._pause(jittered(pause_s, random.random()))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
-    async def _run_once(self, index: int) -> int:
+    async def _run_once(self, index: int) -> tuple[int, int]:
+        """The id of a process that has ended, and its exit code."""
         fds = {**self._fds, SUPERVISOR_FD: self._given_fd}
         child = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -97,7 +98,7 @@ class ProcessSupervisor:
         if self._signals:
             _send(child, signal.SIGTERM)
         try:
-            return await child.wait()
+            return child.pid, await child.wait()
         finally:
             self._children.discard(child)
 

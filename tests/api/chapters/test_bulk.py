@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from headway import Headway
+from headway.api import Api
 from headway.api.chapters import bulk
+from tests.api.conftest import Client
 
 
 def test_a_list_is_acted_on_in_parts(
@@ -75,6 +78,32 @@ def test_every_action_and_what_is_refused(app: Headway, client: Any, keys: dict[
     act("cancel", 2)
     assert act("delete", 2).json()["done"] == 2
     assert [job.id for job in acme.jobs()] == ids[2:]
+
+
+def test_a_dry_run_can_be_acted_on_for_ten_minutes(app: Headway, loop: Any, clock: Any, hold_postgres: Any) -> None:
+    held = Headway(app.url, clock=clock.held)
+    in_time = nullcontext() if app.store.dialect == "sqlite" else hold_postgres(app.url, clock)
+    with in_time:
+        acme = held.tenant("acme")
+        api = Api(held)
+        ask = Client(api, loop, acme.create_api_key("o", "operator").text)
+        other = Client(api, loop, acme.create_api_key("p", "operator").text)
+        ids = [acme.enqueue("report").id for _ in range(2)]
+        about = {"action": "cancel", "filter": {"ids": ids[:1]}, "dry_run": True}
+        one, two = (ask.post("/jobs/actions", json=about).json()["token"] for _ in range(2))
+        clock.advance("9m")
+        assert other.post("/jobs/actions", json={"token": one}).status_code == 404, "it is for the key that made it"
+        assert ask.post("/jobs/actions", json={"token": one}).json()["done"] == 1
+        clock.advance("61s")
+        said = ask.post("/jobs/actions", json={"token": two})
+        assert (said.status_code, "ten minutes" in said.json()["detail"]) == (404, True), said.text
+        page = ask.get("/jobs?limit=1").json()
+        clock.advance("30d")
+        rest = ask.get(f"/jobs?limit=1&cursor={page['next_cursor']}").json()
+        assert [each["id"] for each in page["items"] + rest["items"]] == ids[::-1], "a cursor has no end"
+        loop.run_until_complete(api.aclose())
+        loop.run_until_complete(held.aclose())
+        held.close()
 
 
 def test_a_list_is_forgotten_after_ten_minutes(app: Headway) -> None:

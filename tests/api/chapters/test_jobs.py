@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from headway import Headway
@@ -28,6 +29,23 @@ def test_a_job_is_enqueued_and_found(app: Headway, client: Any, keys: dict[str, 
 
 
 TEXT = '{"user_id": 123456789012345678901234567890, "price": 1.10, "token": "s3cret", "b": [ 1E2, "\\u00e9" ]}'
+
+
+def test_a_wait_for_a_result_ends_with_the_server(
+    app: Headway, api: Any, loop: Any, client: Any, keys: dict[str, str]
+) -> None:
+    job_id, ask = app.tenant("acme").enqueue("report").id, client(keys["viewer"])
+    path = f"/api/v1/jobs/{job_id}/result?wait=30"
+
+    async def go() -> Any:
+        waiting = asyncio.create_task(ask._ask("GET", path, ask._headers, {}))
+        done, _ = await asyncio.wait({waiting}, timeout=0.2)
+        assert not done
+        api.stopping.set()
+        return await asyncio.wait_for(waiting, 20)
+
+    said = loop.run_until_complete(go())
+    assert (said.status_code, said.json()["status"]) == (202, "queued")
 
 
 def test_json_passes_through_as_text(app: Headway, client: Any, keys: dict[str, str]) -> None:

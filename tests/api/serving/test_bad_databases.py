@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import apsw
 import psycopg
 import pytest
 
 from headway import Headway
-from headway.api import Api, streams
+from headway.api import Api, application, streams
+from headway.api.serving.schema_watch import SchemaWatch
 from headway.store.sqlite.engine.migrate import VERSION
 from tests.api.conftest import Stream
+from tests.crash.chaos.faults import NotHere, small_disk
 
 WELCOME = {"kind": "welcome", "payload": {"user_id": 7}}
 
@@ -42,6 +48,41 @@ def test_a_full_disk_and_a_read_only_file(app: Headway, api: Api, client: Any, k
     assert app.counts() == {"queued": 101}
 
 
+@pytest.mark.parametrize("app", ["postgres"], indirect=True)
+def test_a_full_disk_of_postgresql(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    """The jobs are on a disk of their own, which only root can mount, beside a server of this machine."""
+    ask = client(keys["operator"])
+    with psycopg.connect(app.url, autocommit=True) as owner, ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))  # pytest's are closed to the server's user
+        try:
+            disk = stack.enter_context(small_disk(folder, 4, _system_user(owner)))
+        except (NotHere, OSError) as error:
+            pytest.skip(str(error))
+        owner.execute(f"create tablespace tiny location '{disk}/space'")
+        try:
+            owner.execute("alter table headway.jobs set tablespace tiny")
+            large = {"jobs": [{"kind": "report", "meta": {"note": token_hex(3_000)}} for _ in range(50)]}
+            with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+                while True:
+                    ballast.write(bytes(4_096))
+            for _ in range(2):
+                said = ask.post("/jobs/batch", json=large, headers={"Idempotency-Key": "k"})
+                assert _says(said)[0] == 503, said.text
+            assert ask.get("/jobs").status_code == 200, "what is there can be read"
+            (disk / "ballast").unlink()
+            again = ask.post("/jobs/batch", json=large, headers={"Idempotency-Key": "k"})
+            assert (again.status_code, again.headers.get("idempotent-replayed")) == (201, None), again.text
+            assert app.counts() == {"queued": 50}
+        finally:
+            owner.execute("alter table headway.jobs set tablespace pg_default")
+            owner.execute("drop tablespace tiny")
+
+
+def _system_user(owner: psycopg.Connection[Any]) -> str:
+    (folder,) = owner.execute("show data_directory").fetchone()  # type: ignore[misc]
+    return Path(folder).owner()
+
+
 def test_a_schema_of_another_release_or_none(app: Headway, client: Any, keys: dict[str, str]) -> None:
     """The server opens its connections while another release has migrated the database, or while it is taken down."""
     ask = client(keys["operator"])
@@ -59,11 +100,54 @@ def test_a_schema_of_another_release_or_none(app: Headway, client: Any, keys: di
     assert app.counts() == {"queued": 2}
 
 
+def test_a_schema_that_is_migrated_under_the_running_server(app: Headway, api: Api, client: Any, keys: Any) -> None:
+    """Its sessions stay open, and have looked at the schema when they began."""
+    ask, now = client(keys["operator"]), [0.0]
+    api._schema = SchemaWatch(app, lambda: now[0])
+    for version, code in ((VERSION + 98, "SchemaOutdated"), (0, "SchemaMissing"), (VERSION, None)):
+        assert ask.post("/jobs", json=WELCOME).status_code == 201
+        _set_version(app, version)
+        now[0] += 4
+        assert ask.post("/jobs", json=WELCOME).status_code == 201, "it looks once in five seconds"
+        now[0] += 2
+        for _ in range(2):
+            said = ask.post("/jobs", json=WELCOME)
+            assert said.status_code == 201 if code is None else _says(said) == (503, code)
+            assert code is None or "Headway" in said.json()["detail"]
+            assert client(None).get("/readyz").status_code == (200 if code is None else 503)
+        assert client(None).get("/healthz").status_code == 200
+        _set_version(app, VERSION)
+        assert ask.get("/jobs").status_code == 200
+    assert app.counts() == {"queued": 8}
+
+
+def test_a_read_that_takes_too_long_is_503(
+    app: Headway, api: Api, client: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "_READ_S", 0.05)
+    ask = client(keys["viewer"])
+    job_id = app.tenant("acme").enqueue("report").id
+    verbs = type(api._tenants._of(app.get(job_id).tenant_id))
+    jobs, slow = verbs.ajobs, [True]
+
+    async def ajobs(self: Any, **options: Any) -> Any:
+        if slow[0]:
+            await asyncio.Event().wait()
+        return await jobs(self, **options)
+
+    monkeypatch.setattr(verbs, "ajobs", ajobs)
+    assert _says(ask.get("/jobs")) == (503, "StoreUnavailable")
+    # what may wait has a time of its own
+    assert ask.get(f"/jobs/{job_id}/result?wait=0.2").status_code == 202
+    slow[0] = False
+    assert ask.get("/jobs").status_code == 200
+
+
 def _set_version(app: Headway, version: int) -> None:
     if app.store.dialect == "sqlite":
-        with sqlite3.connect(app.store.describe()) as conn:
+        # by the library that the server uses: closing a file of another one would take its locks away
+        with closing(apsw.Connection(app.store.describe())) as conn:
             conn.execute("update schema_version set version = ?", (version,))
-        conn.close()
         return
     with psycopg.connect(app.url, autocommit=True) as owner:
         (said,) = owner.execute("select obj_description('headway.jobs'::regclass)").fetchone()  # type: ignore[misc]

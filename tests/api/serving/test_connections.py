@@ -76,6 +76,12 @@ def test_a_head_arrives_in_time_and_is_not_too_long(port: int) -> None:
     assert answer.startswith(b"HTTP/1.1 200"), "the first request is answered, the second one is not waited for"
     long = said(port, b"GET /healthz HTTP/1.1\r\nX: ", b"x" * 70_000)
     assert (long[:12], b"longer than 65,536" in long) == (b"HTTP/1.1 400", True)
+    rest = b"Host: 127.0.0.1\r\n\r\n"
+    for head in (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 70_000, b"GET /healthz?" + b"x" * 70_000 + b" HTTP/1.1"):
+        whole = said(port, head + b"\r\n" + rest)
+        assert (whole.count(b"HTTP/1.1 400"), b"longer than 65,536" in whole) == (1, True), "all of it at once"
+    many = first * 2_000 + first.replace(HOST, HOST + CLOSE)
+    assert said(port, many).count(b"HTTP/1.1 200") == 2_001, "many short heads at once are not one long head"
 
 
 def test_an_answer_is_one_write() -> None:

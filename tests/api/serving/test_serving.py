@@ -69,13 +69,17 @@ def test_it_answers_below_a_prefix_and_a_mount_and_says_so(app: Headway, bearer:
     assert ask(below, "/work/healthz").status_code == 200
     for path in ("/healthz", "/workhealthz", "/api/v1/openapi.json"):
         assert (ask(below, path).status_code, ask(below, path).json()["code"]) == (404, "NotFound")
+    explained = ask(below, "/work/api/v1/jobs").json()["type"]
+    assert explained == "/work/api/v1/docs#problem-unauthorized"
+    assert 'id="problem-unauthorized"' in ask(below, explained, authorization=bearer).text
     in_starlette = Starlette(routes=[Mount("/tasks", headway.asgi(app))])
     assert servers(in_starlette, "/tasks") == [{"url": "/tasks"}]
     assert ask(in_starlette, "/tasks/api/v1/jobs").status_code == 401
     in_fastapi = FastAPI()
     in_fastapi.mount("/tasks", below)
     assert servers(in_fastapi, "/tasks/work") == [{"url": "/tasks/work"}]
-    assert ask(in_fastapi, "/tasks/work/api/v1/jobs").status_code == 401
+    said = ask(in_fastapi, "/tasks/work/api/v1/jobs")
+    assert (said.status_code, said.json()["type"]) == (401, "/tasks/work/api/v1/docs#problem-unauthorized")
 
 
 def test_the_log_names_key_tenant_and_address_but_no_secret(app: Headway, caplog: Any) -> None:

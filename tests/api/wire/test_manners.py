@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import Any
 
 import psycopg
@@ -79,6 +80,16 @@ PATHS = [
     ("/jobs/nonsense/result?wait=99", 422),
     ("/nowhere", 404),
 ]
+
+
+def test_compressed_bodies_are_refused_with_the_reason(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask, packed = client(keys["producer"]), gzip.compress(b'{"kind": "report"}')
+    for coding, status in (("gzip", 415), ("br", 415), ("identity", 400)):
+        headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+        said = ask.post("/jobs", content=packed, headers=headers)
+        assert said.status_code == status, said.text
+        assert ("Content-Encoding" in said.json().get("fix", "")) == (status == 415)
+    assert app.counts() == {}
 
 
 def test_bad_paths_and_queries(client: Any, keys: dict[str, str]) -> None:

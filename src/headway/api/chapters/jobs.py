@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import AttemptView, JobView, Listed, attempt_view, job_view
 from headway.clock import from_micros
-from headway.model.job import Job, Source
+from headway.model.job import Job, Outcome, Source
 from headway.model.listing import Order
 from headway.model.status import FINISHED, Status
 
@@ -167,6 +168,21 @@ def shown(job: Job) -> Answer:
     return Answer(200, job_view(job), {"ETag": f'"{job.etag}"'})
 
 
+async def _outcome(call: Call[None, ResultQuery], job: Job) -> Outcome:
+    """How the job ended, or is now when the time is over, the client has gone, or the server is to end."""
+    if not call.query.wait or job.status in FINISHED:
+        return await call.verbs.aresult(job.id, timeout=0, raw=True)
+    ended = asyncio.ensure_future(call.verbs.aresult(job.id, timeout=call.query.wait, raw=True))
+    others = (asyncio.ensure_future(call.gone()), asyncio.ensure_future(call.stopping.wait()))
+    try:
+        await asyncio.wait((ended, *others), return_when=asyncio.FIRST_COMPLETED)
+        return await (ended if ended.done() else call.verbs.aresult(job.id, timeout=0, raw=True))
+    finally:
+        for each in (ended, *others):
+            each.cancel()
+        await asyncio.gather(ended, *others, return_exceptions=True)
+
+
 class AttemptList(msgspec.Struct):
     items: list[AttemptView]  # type: ignore[valid-type]
     next_cursor: str | None
@@ -213,6 +229,6 @@ async def get_result(call: Call[None, ResultQuery]) -> Answer:
     if not 0 <= call.query.wait <= _LONGEST_WAIT_S:
         raise Refused(422, f"wait={call.query.wait:g} must be from 0 to {_LONGEST_WAIT_S:.0f} seconds")
     job = await visible_job(call)
-    outcome = await call.verbs.aresult(job.id, timeout=call.query.wait, raw=True)
+    outcome = await _outcome(call, job)
     ended = outcome.status in FINISHED
     return Answer(200 if ended else 202, ResultView(job.id, outcome.status, outcome.value, outcome.error))

@@ -13,6 +13,7 @@ from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 HEAD_S = 10.0
 """How long a request's line and headers may take to arrive; the body has a time of its own."""
 LARGEST_HEAD = 65_536
+_TOO_LONG = f"the head of the request is longer than {LARGEST_HEAD:,} bytes"
 _MOST_JOINED = 65_536
 
 
@@ -21,6 +22,7 @@ class Connection(HttpToolsProtocol):
 
     _in_head = True  # a request's head has not arrived completely; at first none has
     _received = 0  # bytes of that head
+    _may_be_too_long = False  # what has just arrived may complete a head that is
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -33,13 +35,16 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._may_be_too_long = self._received + len(data) > LARGEST_HEAD
         super().data_received(data)
         if not self._in_head:
             self._cancel_deadline()
             return
+        if self.transport.is_closing():
+            return
         self._received += len(data)
         if self._received > LARGEST_HEAD:
-            self.send_400_response(f"the head of the request is longer than {LARGEST_HEAD:,} bytes")
+            self.send_400_response(_TOO_LONG)
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._too_late)
 
@@ -48,16 +53,23 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if self._may_be_too_long and self._head_size() > LARGEST_HEAD:
+            raise ValueError(_TOO_LONG)  # which ends the parsing, and the connection: see `send_400_response`
         self._in_head = False
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP is answered as every other bad request is."""
         self._cancel_deadline()
+        if self._may_be_too_long and self._in_head and self._head_size() > LARGEST_HEAD:
+            msg = _TOO_LONG
         body = msgspec.json.encode(problem_of(Refused(400, msg), "")[0])
         head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[400] + head.encode() + body)
         self.transport.close()
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _too_late(self) -> None:
         self._deadline = None

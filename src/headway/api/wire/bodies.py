@@ -23,7 +23,15 @@ BODY_S = 30.0
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The body; raises `Refused` before more than the limit has been read."""
-    declared = Exchange.of(request).sent.get("content-length")
+    sent = Exchange.of(request).sent
+    if "content-encoding" in sent and sent["content-encoding"].strip().lower() not in ("", "identity"):
+        raise Refused(
+            415,
+            f"the body is compressed ({sent['content-encoding'][:40]}), which is not read here",
+            fix="send it as it is, without Content-Encoding",
+            headers={"Accept-Encoding": "identity"},
+        )
+    declared = sent.get("content-length")
     if declared is not None and declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
     body = bytearray()

@@ -45,6 +45,11 @@ class Exchange:
         found: Exchange = request.scope[_SCOPE]
         return found
 
+    @property
+    def root_path(self) -> str:
+        """The path below which everything is, as the client sees it."""
+        return str(self._scope.get("root_path", ""))
+
     def asks_one_of(self, hosts: tuple[str, ...]) -> bool:
         """Whether the Host header names this server. A page whose name was pointed at this address (DNS rebinding)
         sends its own name."""

@@ -55,6 +55,13 @@ _STATUS: tuple[tuple[type[errors.HeadwayError], int], ...] = (
 )
 
 
+_LOG_SAYS = "; the server's log has the reason"
+_DATABASE_SAYS: dict[type[Exception], str] = {
+    errors.SchemaMissing: "the database has no tables of Headway",
+    errors.SchemaOutdated: "the database has the tables of another release of Headway than this server",
+}
+
+
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of several faults of a request."""
 
@@ -134,8 +141,9 @@ def slug_of(code: str) -> str:
     return "".join(f"-{each.lower()}" if each.isupper() else each for each in code).strip("-")
 
 
-def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, str]]:
-    """The problem that an error becomes, and its headers. Nothing of an unexpected error is shown."""
+def problem_of(error: Exception, request_id: str, *, below: str = "") -> tuple[Problem, dict[str, str]]:
+    """The problem that an error becomes, and its headers; the page that explains it is below the path `below`. Nothing
+    of an unexpected error is shown."""
     if isinstance(error, Refused):
         status, headers = error.status, error.headers
         said: dict[str, Any] = {
@@ -150,14 +158,14 @@ def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, st
         headers = {"Retry-After": "1"} if status == 503 else {}
         said = {"detail": str(error), "code": type(error).__name__}
         if isinstance(error, errors.StoreError):  # its words name the database, which is nobody's business here
-            said["detail"] = "the database cannot be used right now; the server's log has the reason"
+            said["detail"] = _DATABASE_SAYS.get(type(error), "the database cannot be used right now") + _LOG_SAYS
         if isinstance(error, errors.Duplicate) and error.job_id:
             said["job_id"] = error.job_id
     else:
         status, headers = 500, {}
         said = {"detail": "The server failed at this request; its log has the reason.", "code": "ServerError"}
     found = Problem(
-        type=f"/api/v1/docs#problem-{slug_of(said['code'])}",
+        type=f"{below}/api/v1/docs#problem-{slug_of(said['code'])}",
         title=TITLES[status],
         status=status,
         request_id=request_id,
