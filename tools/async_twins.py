@@ -63,6 +63,7 @@ BLOCKING = {
     "self._whole_store.run_in": "self._whole_store.arun_in",
     "self._results.outcome": "self._results.aoutcome",
     "self._places.open": "self._places.aopen",
+    "self._places.read": "self._places.aread",
     "self._places.download": "self._places.adownload",
     "self._places.discard": "self._places.adiscard",
     "time.sleep": "asyncio.sleep",

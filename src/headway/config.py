@@ -37,6 +37,7 @@ NAMES = (
     "strict_kinds",
     "payload_limit",
     "result_limit",
+    "spill_limit",
     "retention",
     "artifacts",
     "log_level",
@@ -114,6 +115,7 @@ class Settings:
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576
+    spill_limit: int = 67_108_864  # of a result that goes to an artifact
     artifacts: str | None = None  # the folder or object store of artifacts; None: a folder beside the database
     retention_ms: dict[str, int] = field(default_factory=_retention)  # of jobs by status, and of what fired
 

@@ -53,3 +53,23 @@ def test_artifacts_are_listed_and_downloaded(
     assert cli.ok("artifacts", "get", orders["id"], "--to", "-") == "a,b\n1,2\n"
     monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "elsewhere"))
     assert "which this process does not have" in cli.refused("artifacts", "get", orders["id"], "--to", "-", code=1)
+
+
+def test_a_result_too_large_for_a_row_is_shown_as_its_file(
+    cli: Any, either: Headway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "artifacts"))
+    app = Headway(either.url, result_limit=1_000)
+
+    @app.job(spill=True)
+    def survey() -> str:
+        return "x" * 2_000
+
+    job = survey.enqueue()
+    app.run(until_idle=True)
+    (kept,) = app.artifacts(job.id)
+    app.close()
+    assert f"2,002 bytes of JSON in an artifact: headway artifacts get {kept.id}" in cli.ok("jobs", "show", job.id)
+    assert cli.json("jobs", "show", job.id)["result"] == {"$artifact": kept.id}
+    assert cli.json("jobs", "wait", job.id)["result"] == "x" * 2_000
+    assert cli.json("artifacts", "get", kept.id, "--to", str(tmp_path))["file"] == str(tmp_path / "result.json")

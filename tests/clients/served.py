@@ -21,7 +21,7 @@ KINDS = {
     "play_apart": {"queue": "apart"},
     "play_killed": {"queue": "killed"},
     "play_stopped": {"queue": "stopped"},
-    "play_filed": {"queue": "filed"},
+    "play_filed": {"queue": "filed", "spill": True},
     "welcome": {"queue": "mail"},
     "checkout": {"queue": "mail"},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.crash.artifact_jobs import POINTS, store
+from tests.crash.artifact_jobs import POINTS, RESULT, store
 from tests.crash.crash_site import CrashSite
 from tests.crash.processes import until
 
@@ -26,8 +26,11 @@ def test_rows_and_bytes_agree_wherever_a_worker_is_killed(site: CrashSite, tmp_p
     site.app.configure(artifacts=str(folder))
     until(lambda: len(_files(folder)) == len(site.app.artifacts(job.id)), "the sweep of what no artifact has")
     found = site.app.artifacts(job.id)
-    # the attempt that was killed after its row keeps its artifact
-    assert [each.size for each in found] == [2_097_152] * 2
+    # attempts that were killed after a row keep that artifact, and the last attempt's result is the job's
+    assert [each.size for each in found if each.name == "report.bin"] == [2_097_152] * 4
+    fences = [each.fence for each in found if each.name == ".result.json"]
+    assert fences == [len(POINTS) + 1, len(POINTS)]
+    assert site.app.result(job.id).value == RESULT
     assert sorted(each.path for each in found) == _files(folder)
     for each in found:
         site.app.download_artifact(each.id, tmp_path / each.id)  # checks its hash

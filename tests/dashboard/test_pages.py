@@ -217,15 +217,16 @@ def test_a_button_does_what_it_says_and_tells_the_audit_who(dashboard: Dashboard
 
 
 def test_a_job_page_lists_its_artifacts_to_download(dashboard: Dashboard, tmp_path: Path) -> None:
-    code = Headway(dashboard.app.url, artifacts=str(tmp_path))
+    code = Headway(dashboard.app.url, artifacts=str(tmp_path), result_limit=1_000)
 
-    @code.job(queue="files")
-    def export(ctx: Context) -> None:
+    @code.job(queue="files", spill=True)
+    def export(ctx: Context) -> str:
         ctx.artifact("März & Co.csv", "x" * 2_048)
+        return "y" * 5_118  # too large for the job's row
 
     job = export.using(tenant="acme").enqueue()
     code.run("files", until_idle=True)
-    (found,) = code.artifacts(job.id)
+    result, found = code.artifacts(job.id)
     code.close()
     with dashboard.visitor("viewer") as viewer:
         for listed in ("/artifacts", f"/artifacts?job={job.id}"):
@@ -236,6 +237,8 @@ def test_a_job_page_lists_its_artifacts_to_download(dashboard: Dashboard, tmp_pa
         assert 'id="artifacts"' not in viewer.get(f"/jobs/{dashboard.jobs['dead']}").text
         (link,) = re.findall(r'<a download href="([^"]+)"[^>]*>März &amp; Co.csv</a>', page)
         assert "2.0 KiB" in page
+        assert f'5.0 KiB of JSON: <a download href="/api/v1/artifacts/{result.id}/content"' in page
+        assert "$artifact" not in page
         # the visitor's session opens it; this server does not have that folder
         answer = viewer.get(link)
         assert (answer.status_code, answer.json()["code"]) == (409, "ArtifactElsewhere")

@@ -23,6 +23,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Headway]:
     code = Headway(url)
     for kind in ("welcome", "order", "report"):
         code.job(name=kind, queue="mail", max_attempts=3)(_nothing(kind))
+    code.job(name="survey", queue="mail", spill=True)(_nothing("survey"))
     code.run(until_idle=True)  # a worker declares its kinds
     code.close()
     app = Headway(url)

@@ -430,3 +430,19 @@ def test_each_execution_has_a_span_below_its_enqueue(client: Client, server: Any
     # one that nothing traced begins a trace of its own
     span, _ = ran[untraced.id]
     assert (span.parent, span.links) == (None, ())
+
+
+def test_a_result_too_large_for_a_row_comes_as_the_value(app: Headway, client: Client, working: Any) -> None:
+    worker, large = working.new(), ["grüße"] * 150_000
+
+    @worker.handler("survey")
+    def survey() -> Any:
+        return large
+
+    working(worker)
+    job = client.enqueue("survey", {})
+    found = client.result(job.id, wait=20)
+    assert (found.status, found.unwrap() == large) == ("succeeded", True)
+    assert found.artifact is not None
+    assert client.get(job.id).result == {"$artifact": found.artifact.id}
+    assert app.artifact(found.artifact.id).name == ".result.json"

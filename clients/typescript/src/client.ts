@@ -91,7 +91,13 @@ export class Client {
         { method: "GET", path, answer: ResultView, query: { wait: left }, wait: left },
         call,
       );
-      const found = new JobResult(said.status, said.result, said.error);
+      let value = said.result;
+      if (said.artifact !== null) {
+        // too large for its row: a file has it
+        const file = `/artifacts/${encodeURIComponent(said.artifact.id)}/content`;
+        value = await this.#send({ method: "GET", path: file, answer: z.unknown() }, call);
+      }
+      const found = new JobResult(said.status, value, said.error);
       if (found.finished || performance.now() >= end) return found;
     }
   }

@@ -177,12 +177,13 @@ export const AttemptList = z.object({
 });
 export type AttemptList = z.infer<typeof AttemptList>;
 
-/** How a job ended, or its status now. */
+/** How a job ended, or its status now. The content of `artifact`, if there is one, is the result. */
 export const ResultView = z.object({
   id: z.string(),
   status: z.enum(["canceled", "dead", "failed", "held", "queued", "running", "scheduled", "succeeded", "waiting"]),
   result: z.unknown().default(null),
   error: z.string().nullable().default(null),
+  artifact: Artifact.nullable().default(null),
 });
 export type ResultView = z.infer<typeof ResultView>;
 

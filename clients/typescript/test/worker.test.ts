@@ -104,6 +104,7 @@ describe("worker", { concurrency: true }, () => {
     const filed = handler(z.unknown(), async (_, ctx) => [
       await ctx.artifact("note.txt", "grüße", { contentType: "text/plain" }),
       await ctx.artifact("report.csv", parts(), { contentType: "text/csv" }),
+      { job_id: ctx.jobId, name: "x".repeat(1_100_000), size: 0, content_type: "too large for a row" },
     ]);
     const { end } = working({ queues: { filed: 1 }, handlers: { play_filed: filed }, log: () => undefined });
     const { id } = await client.enqueue("play_filed");
@@ -113,11 +114,12 @@ describe("worker", { concurrency: true }, () => {
     assert.deepEqual((await client.result(id, { wait: 60 })).unwrap(Kept), [
       { job_id: id, name: "note.txt", size: 7, content_type: "text/plain" },
       { job_id: id, name: "report.csv", size: 8, content_type: "text/csv" },
+      { job_id: id, name: "x".repeat(1_100_000), size: 0, content_type: "too large for a row" },
     ]);
     const [attempt] = await client.attempts(id);
     assert.deepEqual(
       attempt?.artifacts.map((each) => each.name),
-      ["note.txt", "report.csv"],
+      ["note.txt", "report.csv", ".result.json"],
     );
     await end();
   });

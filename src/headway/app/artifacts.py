@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
 
-from headway.app.base import VerbBase, page_size, then
-from headway.errors import NotFound
+from headway.app.base import VerbBase, page_size
 from headway.model.artifact import Artifact
 from headway.model.ids import as_id
-from headway.store.ops import Op
 
 
 class ArtifactVerbs(VerbBase):
@@ -50,14 +48,3 @@ class ArtifactVerbs(VerbBase):
         """
         found = self._run(self._artifact(artifact_id))
         return self._places.download(found, Path(to), overwrite)
-
-    def _artifact(self, artifact_id: str | UUID) -> Op[Artifact]:
-        key = as_id(artifact_id, "artifact")
-        return then(
-            self._store.ops.artifact(key, tenant_id=self._visible_tenant),
-            lambda found: _missing(key) if found is None else found,
-        )
-
-
-def _missing(artifact_id: str) -> Artifact:
-    raise NotFound(f"there is no artifact {artifact_id} (or it is another tenant's, or it was pruned with its job)")

@@ -17,9 +17,12 @@ from headway.define.definitions import Definitions
 from headway.define.enqueuer import EnqueueMiddleware
 from headway.define.registry import Registry
 from headway.errors import ChangedMeanwhile, InvalidJob, NotAllowed, NotFound
+from headway.model.artifact import Artifact
+from headway.model.codec import decode
 from headway.model.ids import as_id, is_id, tenant_ref
-from headway.model.job import Job
+from headway.model.job import Job, Outcome
 from headway.model.request import Request, Requests
+from headway.model.spill import Spilled
 from headway.store.foreign import after_commit
 from headway.store.ops import Op, Steps
 from headway.store.ops.jobs import LockedNoun
@@ -153,6 +156,21 @@ class VerbBase(TenantLookup):
             lambda jobs: jobs[0] if jobs else missing(key),
         )
 
+    def _with_value(self, outcome: Outcome) -> Outcome:
+        """The outcome with the value itself, where an artifact has it. Raises as `open_artifact` does."""
+        if type(outcome.value) is not Spilled:
+            return outcome
+        found = self._run(self._artifact(outcome.value.id))
+        content = self._places.read(found)
+        return msgspec.structs.replace(outcome, value=decode(content, what="result"))
+
+    def _artifact(self, artifact_id: str | UUID) -> Op[Artifact]:
+        key = as_id(artifact_id, "artifact")
+        return then(
+            self._store.ops.artifact(key, tenant_id=self._visible_tenant),
+            lambda found: missing_artifact(key) if found is None else found,
+        )
+
     def _tenant_to_read(self, tenant: str | UUID | None) -> str | None:
         """The id of the tenant to read from; None for all of them."""
         if tenant is None:
@@ -197,6 +215,10 @@ def page_size(limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _LONGEST_PAGE:
         raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to {_LONGEST_PAGE:,}")
     return limit
+
+
+def missing_artifact(artifact_id: str) -> Any:
+    raise NotFound(f"there is no artifact {artifact_id} (or it is another tenant's, or it was pruned with its job)")
 
 
 def missing(job_id: str) -> Any:

@@ -74,7 +74,8 @@ class JobVerbs(VerbBase):
     def result(self, job_id: str | UUID, timeout: Duration | None = None, *, raw: bool = False) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
 
-        If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
+        If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`; for a result
+        that an artifact has, what `open_artifact` raises, too.
         """
         return self.wait(job_id, timeout=timeout, raw=raw)
 
@@ -95,9 +96,11 @@ class JobVerbs(VerbBase):
         outcome = self._run(self._peek(key, raw))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
         if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
-            return outcome
+            return outcome if raw else self._with_value(outcome)
         there = self._results.outcome(key, limit, wanted)
-        return self._run(self._peek(key, raw)) if there is None or raw else there
+        if there is None or raw:
+            there = self._run(self._peek(key, raw))
+        return there if raw else self._with_value(there)
 
     def waiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:
         """The jobs that wait for this one: those that come `after` it, its group's callback, the machine that spawned

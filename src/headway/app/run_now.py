@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from headway.app.aio.reservation import Reserved
-from headway.app.base import then
 from headway.app.enqueue import EnqueueVerbs
 from headway.app.reservation import EXPIRES, BlockingReserved, reservation_of
 from headway.app.why.run_now import in_the_way
@@ -95,7 +94,7 @@ class RunNowVerbs(EnqueueVerbs):
         (job,), _ = self._identified([job], None, None)
         (enqueued,) = self._store.run(self._enqueue([job], None))
         if not enqueued.created:
-            return self._run(self._outcome(finished_before(enqueued)))
+            return self._with_value(self._run(self._outcome(finished_before(enqueued))))
         if enqueued.status == "queued":
             worker = self._single_job_worker(job, reserved.id)
             try:
@@ -106,7 +105,7 @@ class RunNowVerbs(EnqueueVerbs):
                         self._run(self._give_up(job))
                 raise
             if worker.taken:
-                return self._run(self._outcome(job.id))
+                return self._with_value(self._run(self._outcome(job.id)))
         raise refused(job, self._run(self._give_up(job)))
 
     def _perform(self, worker: SingleJobWorker) -> None:
@@ -123,7 +122,13 @@ class RunNowVerbs(EnqueueVerbs):
         await worker.run(until_idle=True)
 
     def _outcome(self, job_id: str) -> Op[Outcome]:
-        return then(self._get(job_id), lambda job: Outcome(job.status, job.result, job.error))
+        def steps() -> Steps[Outcome]:
+            job = yield from self._get(job_id).steps()
+            if job.status != "succeeded":
+                return Outcome(job.status, job.result, job.error)
+            return (yield from self._store.ops.results([job_id], tenant_id=self._visible_tenant).steps())[job_id]
+
+        return Op(steps, writes=False)
 
     def _give_up(self, job: NewJob) -> Op[str]:
         """Cancel a job that may not run now; returns why it may not."""

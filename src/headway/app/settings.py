@@ -32,6 +32,7 @@ class SettingOptions(TypedDict, total=False):
     concurrency: int | None
     payload_limit: int | None
     result_limit: int | None
+    spill_limit: int | None
     retention: Mapping[str, Duration] | None
     artifacts: str | None
 
@@ -48,7 +49,7 @@ _DURATIONS = (
     "database_timeout",
 )
 _SWITCHES = ("hints", "otel", "strict_kinds")
-_COUNTS = ("concurrency", "payload_limit", "result_limit")
+_COUNTS = ("concurrency", "payload_limit", "result_limit", "spill_limit")
 _DEFAULTS = Settings()
 
 

@@ -76,6 +76,12 @@ def one_of(literal: Any) -> Check:
     return check
 
 
+def switch(value: Any, option: str) -> dict[str, Any]:
+    if not isinstance(value, bool):
+        raise InvalidJob(f"{option}={value!r} must be True or False")
+    return {option: value}
+
+
 def text(value: Any, option: str) -> dict[str, Any]:
     if isinstance(value, UUID):
         value = str(value)

@@ -31,7 +31,7 @@ _POLICY = (
     *("rate_count", "rate_period_ms", "rate_burst", "rate_key", "tags"),
     *("unique_key", "unique_by", "unique_scope", "unique_group", "unique_for_ms", "on_conflict", "replace"),
     *("delay_ms", "debounce_ms", "debounce_max_ms"),
-    "retention",
+    *("retention", "spill"),
 )
 _LISTS = ("tags", "unique_by", "unique_scope", "replace")
 _DEFAULTS = Options()

@@ -74,6 +74,7 @@ class MachineOptions(_JobOptions, total=False):
     schema: Mapping[str, Any]
     retention: Retention
     enqueuer_may: Mapping[str, Any]
+    spill: bool
 
 
 class KindOptions(MachineOptions, total=False):

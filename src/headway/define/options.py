@@ -83,6 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     batch_wait_ms: int | None = None
     enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
     retention: Mapping[str, int] = msgspec.field(default_factory=dict)  # milliseconds by status; the definition has it
+    spill: bool = False  # a result over the limit becomes an artifact
     conn: Any = None
     own_losses: bool = False  # max_losses was given, so it does not follow max_attempts
     own_scope: bool = False
@@ -337,6 +338,7 @@ _KIND: dict[str, checks.Check] = {
     "batch_wait": checks.batch_wait,
     "retention": lambda value, option: {option: ages_of(value, option)},
     "enqueuer_may": lambda value, option: {option: enqueuer_may.bounds(value, option)},
+    "spill": checks.switch,
 }
 _USING: dict[str, checks.Check] = {
     **_BOTH,

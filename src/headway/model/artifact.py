@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 
 from headway.errors import InvalidArtifact
+from headway.model.spill import is_result_name
 
 NAME_BYTES = 255
 """The longest file name that the usual file systems take."""
@@ -87,6 +88,8 @@ def checked_name(name: object) -> str:
 
 def file_name(artifact: Artifact) -> str:
     """What to call its file in a folder: its name, unless somebody wrote one into the row that leads elsewhere."""
+    if is_result_name(artifact.name):
+        return "result.json"
     return artifact.name if _flaw(artifact.name) is None else artifact.id
 
 

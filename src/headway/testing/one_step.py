@@ -182,7 +182,7 @@ def _child(given: Any) -> Child:
     if isinstance(given, BaseException):
         error = f"{type(given).__name__}: {given}"
         return Child(id=new_id(), kind="child", status="dead", result=None, error=error)
-    result = msgspec.json.decode(encode(given, limit=_LIMITS.result_limit, what="result"))
+    result = msgspec.json.decode(encode(given, limit=_LIMITS.spill_limit, what="result"))
     return Child(id=new_id(), kind="child", status="succeeded", result=result, error=None)
 
 
@@ -194,8 +194,9 @@ def _checked(claimed: ClaimedStep, ctx: StepContext, returned: Any) -> Outcomes:
         outcome = msgspec.structs.replace(
             outcome, children=tuple(outcome.children)
         )  # it may be an iterator, which can be read once
+    limit = _LIMITS.spill_limit if claimed.options.spill else _LIMITS.result_limit
     settlement = claimed.settlement_of(
-        ctx, outcome, result_limit=_LIMITS.result_limit, state_limit=_LIMITS.payload_limit, continues=False
+        ctx, outcome, result_limit=limit, state_limit=_LIMITS.payload_limit, continues=False
     )
     turn = settlement.turn
     assert turn is not None

@@ -19,6 +19,7 @@ from headway.testing.kept_artifacts import KeptInMemory
 from headway.testing.settled import NOTHING, TakenAsCommitted, settled
 
 _RESULT_LIMIT = Settings().result_limit
+_SPILL_LIMIT = Settings().spill_limit
 OPEN = Vault({"*": Grant(kinds=("*",), tenants=("*",))})
 """A context made by hand gives every secret, whatever headway.toml declares."""
 
@@ -180,5 +181,5 @@ def _result(kind: Kind[..., Any], ctx: Context, returned: Any) -> Any:
         return outcome.result if isinstance(outcome, Done) else outcome
     result = _own_answer(kind, returned)
     if result is not None:
-        encode(result, limit=_RESULT_LIMIT, what="result")
+        encode(result, limit=_SPILL_LIMIT if kind.options.spill else _RESULT_LIMIT, what="result")
     return result

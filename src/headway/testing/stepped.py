@@ -101,7 +101,7 @@ class Stepping:
 
     @property
     def result(self) -> Any:
-        return self.job.result
+        return self._app.result(self.id, timeout=0).value
 
     @property
     def error(self) -> str | None:

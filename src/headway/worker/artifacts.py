@@ -16,6 +16,7 @@ from headway.errors import HeadwayError, LeaseLost, NotAllowed, StoreFailed, Sto
 from headway.model.artifact import Artifact, NewArtifact, checked_name, checked_type, path_of
 from headway.model.ids import new_id
 from headway.model.job import Claim
+from headway.model.spill import CONTENT_TYPE, RESULT_NAME, name_again, reference
 from headway.store.ops import Op, Ops
 from headway.worker.database import Database
 
@@ -79,6 +80,15 @@ class ArtifactWriter:
             writing.exception()  # it is this error
             raise
         return await writing
+
+    async def aspill(self, attempt: Claim | Attempted, result: str) -> str:
+        """Store a result that is too large for its row; gives what the row has instead."""
+        content = result.encode()
+        try:
+            kept = await self._in_thread(attempt, RESULT_NAME, iter((content,)), CONTENT_TYPE)
+        except NotAllowed:
+            kept = await self._in_thread(attempt, name_again(new_id()), iter((content,)), CONTENT_TYPE)
+        return reference(kept.id)
 
     def _in_thread(self, *args: Any) -> asyncio.Future[Artifact]:
         # threads of its own: each may wait long for its data, and the event loop's few serve others, too

@@ -44,7 +44,7 @@ def settlement_for_stop(run: Execution, error: BaseException | None = None) -> S
         case "timeout":
             reason = f"timed out after {show_ms(claim.timeout_ms or 0)}"
             if options.retries(TimeoutError(reason)):
-                outcome = _settlement_for_failure(claim, options, reason, status="timeout")
+                outcome = settlement_for_failure(claim, options, reason, status="timeout")
             else:
                 outcome = dead(claim, reason, status="timeout")
             log.warning(f"attempt {reason}: {consequence(outcome)}", duration_ms=run.duration_ms)
@@ -83,19 +83,19 @@ def settlement_for_error(claim: Claim, options: Options, error: BaseException) -
     """By the kind's policy; Retry, Snooze and Cancel decide for themselves."""
     match error:
         case Retry():
-            return _settlement_for_failure(claim, options, storable(str(error)), delay=error.delay)
+            return settlement_for_failure(claim, options, storable(str(error)), delay=error.delay)
         case Snooze():
             return _settlement_for_snooze(claim, error)
         case Cancel():
             return canceled(claim, storable(str(error)))
         case InvalidOutcome() | SecretMissing():
             # retried whatever the kind's retry_on says: the worker gets its secret, or another worker has it
-            return _settlement_for_failure(claim, options, storable(str(error)))
+            return settlement_for_failure(claim, options, storable(str(error)))
     text = error_text(error)
-    return _settlement_for_failure(claim, options, text) if options.retries(error) else dead(claim, text)
+    return settlement_for_failure(claim, options, text) if options.retries(error) else dead(claim, text)
 
 
-def _settlement_for_failure(
+def settlement_for_failure(
     claim: Claim,
     options: Options,
     error: str,
@@ -128,7 +128,7 @@ def _settlement_by_message(run: Execution, error: CommandFailed | ConnectorFaile
     reason = storable(str(error))
     if error.retry:
         delay = error.delay_s if isinstance(error, ConnectorFailed) else None
-        outcome = _settlement_for_failure(run.claim, run.handler.options, reason, delay=delay)
+        outcome = settlement_for_failure(run.claim, run.handler.options, reason, delay=delay)
     else:
         outcome = dead(run.claim, reason)
     log.warning(f"attempt failed: {consequence(outcome)}", duration_ms=run.duration_ms, error=reason)

@@ -79,6 +79,20 @@ class ReturnedClaims:
 
     def mismatched(self, claim: Claim, why: str) -> None:
         """The code here cannot read the payload of this claim, which another release of it enqueued."""
+        self._unreadable(
+            claim,
+            f"another release of the code enqueued what this one cannot read: {why}. Such jobs are given back "
+            "and come again in half a minute, for a worker that knows them; bring this one up to date, and "
+            "give new parameters a default",
+        )
+
+    def out_of_reach(self, claim: Claim, why: str) -> None:
+        """This worker cannot read an artifact that the claim needs."""
+        self._unreadable(
+            claim, f"{why}. Jobs that need it are given back and come again in half a minute, for a worker that has it"
+        )
+
+    def _unreadable(self, claim: Claim, why: str) -> None:
         self._mismatched.append((claim, why))
         self._on_mismatch()
 
@@ -87,20 +101,13 @@ class ReturnedClaims:
         return bool(self._mismatched)
 
     async def return_mismatched(self) -> None:
-        """Give these back: during a deploy a worker of that release runs beside this one."""
+        """Give these back: another worker may be able to run them, such as one of another release during a deploy."""
         if not self._mismatched:
             return
         returned, self._mismatched = self._mismatched, []
         for (why, kind, queue), count in Counter((why, claim.kind, claim.queue) for claim, why in returned).items():
             if self._says(why):
-                log.warning(
-                    f"another release of the code enqueued what this one cannot read: {why}. Such jobs are given back "
-                    "and come again in half a minute, for a worker that knows them; bring this one up to date, and "
-                    "give new parameters a default",
-                    kind=kind,
-                    queue=queue,
-                    jobs=count,
-                )
+                log.warning(why, kind=kind, queue=queue, jobs=count)
         try:
             await self._return_later([claim for claim, _ in returned])
         except BaseException:

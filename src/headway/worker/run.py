@@ -18,7 +18,14 @@ from headway.define.batch import BatchKind
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.step_context import StepContext
-from headway.errors import InvalidPayload, PayloadMismatch, StoreFailed, StoreUnavailable
+from headway.errors import (
+    ArtifactElsewhere,
+    ArtifactsUnavailable,
+    InvalidPayload,
+    PayloadMismatch,
+    StoreFailed,
+    StoreUnavailable,
+)
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
@@ -41,6 +48,7 @@ from headway.worker.own_transactions import OwnTransactions
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.spans import begin_span, end_span
+from headway.worker.spill import ResultSpill, SpilledResults
 from headway.worker.threads import Threads
 
 if TYPE_CHECKING:
@@ -72,6 +80,7 @@ class Runner:
         *,
         middleware: Sequence[Middleware],
         result_limit: int,
+        spill_limit: int,
         state_limit: int,
         vault: Vault,
         places: Places | None,
@@ -79,6 +88,7 @@ class Runner:
         children: Callable[[str], Awaitable[Sequence[Child]]],
         slot_freed: Callable[[], None],
         mismatched: Callable[[Claim, str], None],
+        out_of_reach: Callable[[Claim, str], None],
     ) -> None:
         self.running: dict[tuple[str, int], Execution] = {}  # until settled; oldest first
         self.threads = Threads(slots.total)
@@ -93,8 +103,11 @@ class Runner:
         self._children = children
         self._slot_freed = slot_freed
         self._mismatched = mismatched
+        self._out_of_reach = out_of_reach
         self._own = OwnTransactions(database, self.running, result_limit=result_limit, state_limit=state_limit)
         self._artifacts = None if places is None else ArtifactWriter(database.ops, places, patiently(database))
+        self._spill = ResultSpill(self._artifacts, result_limit=result_limit, spill_limit=spill_limit)
+        self._read_results = SpilledResults(database.ops, places, database.run)
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -147,6 +160,9 @@ class Runner:
         except PayloadMismatch as error:
             self._mismatched(run.claim, str(error))
             return None
+        except (ArtifactElsewhere, ArtifactsUnavailable) as error:
+            self._out_of_reach(run.claim, str(error))
+            return None
         except InvalidPayload as error:
             return settlement_for_bad_payload(run.claim, str(error))
         self._tell_started(run)
@@ -156,7 +172,8 @@ class Runner:
             value = await self._call(run, fn, args, kwargs)
         if self._own.offered and (committed := await self._own.committed(run, value)) is not None:
             return committed
-        return self._settlement(run, value)
+        outcome = self._settlement(run, value)
+        return await self._spill.spilled(run, outcome) if handler.options.spill else outcome
 
     def _tell_started(self, run: Execution) -> None:
         """Emit job.started, once; not for a job whose payload cannot be read, which is given back and emits no end."""
@@ -171,7 +188,7 @@ class Runner:
             outcome = run.handler.settlement_of(
                 run.ctx,
                 value,
-                result_limit=self._result_limit,
+                result_limit=self._spill.limit if run.handler.options.spill else self._result_limit,
                 state_limit=self._state_limit,
                 continues=self._may_continue(run),
                 failure=failure,
@@ -186,7 +203,7 @@ class Runner:
         assert isinstance(ctx, StepContext)
         while True:
             try:
-                ctx.bring_children(await self._children(ctx.job_id))
+                ctx.bring_children(await self._read_results.of(await self._children(ctx.job_id)))
                 return
             except (StoreUnavailable, StoreFailed):
                 # not the step's fault: keep trying for as long as the lease is held
@@ -288,6 +305,8 @@ class Runner:
             fn, args = run.handler.recovery(run.ctx, error)
             answer = fn(*args) if inspect.iscoroutinefunction(fn) else asyncio.to_thread(fn, *args)
             outcome = self._settlement(run, await answer, failure)
+            if run.handler.options.spill and (spilled := await self._spill.spilled(run, outcome)) is not outcome:
+                return spilled
         except BaseException as second:
             if run.stop_reason is not None or isinstance(second, Retry | Snooze | Cancel):
                 return settlement_for_raised(run, second)

@@ -242,6 +242,7 @@ class Worker:
             self._hooks,
             middleware=self._middleware,
             result_limit=self._settings.result_limit,
+            spill_limit=self._settings.spill_limit,
             state_limit=self._settings.payload_limit,
             vault=self._vault,
             places=self._places,
@@ -249,6 +250,7 @@ class Worker:
             children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
             slot_freed=lambda: self._fetcher.slot_freed(),
             mismatched=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
+            out_of_reach=lambda claim, why: self._fetcher.returned.out_of_reach(claim, why),
         )
         self._lease = Lease(
             database, self._served, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose

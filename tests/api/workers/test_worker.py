@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -192,6 +193,46 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any) -> None:
     app.enqueue("order", {"n": 1})
     (job,) = work.claim()
     assert work.say("complete", job, outcome={"stop": "enough"}).json()["status"] == "failed"
+
+
+def test_results_too_large_for_a_row_spill(app: Headway, client: Any, work: Any, tmp_path: Path) -> None:
+    app.configure(artifacts=str(tmp_path / "artifacts"))
+    app.job(name="survey", queue="mail", spill=True)(lambda: None)
+    app.run("elsewhere", until_idle=True)  # a worker declares the kind
+    app.change_definition("order", queue="mail")
+    large = "ü" * (app.settings.result_limit // 2)
+    parent = app.enqueue("order", {"n": 1}).id
+    (job,) = work.claim()
+    work.say("complete", job, outcome={"spawn": [{"kind": "survey", "payload": {}}], "then": "end"})
+    (child,) = work.claim()
+    stranger = Worker(client(app.create_api_key("stranger", "worker", tenant=None).text))
+    assert stranger.claim() == []
+    assert stranger.say("complete", child, result=large).status_code == 422
+    assert work.say("complete", {**child, "fence": 7}, result=large).status_code == 422
+    assert app.artifacts(child["id"]) == []
+    assert work.many("settle", jobs=[{"id": child["id"], "fence": 1, "result": large}]).status_code == 200
+    assert work.say("complete", child, result="again: its answer was lost").json()["status"] == "succeeded"
+    (kept,) = app.artifacts(child["id"])
+    assert (kept.name, kept.size) == (".result.json", len(large.encode()) + 2)
+    assert app.result(child["id"]).value == large
+    # the result names the file, and a step that joins has the value
+    ask = client(app.create_api_key("viewer", "viewer", tenant="default").text)
+    said = ask.get(f"/jobs/{child['id']}/result").json()
+    assert (said["result"], said["artifact"]["size"]) == ({"$artifact": kept.id}, kept.size)
+    assert ask.get(f"/artifacts/{said['artifact']['id']}/content").json() == large
+    assert ask.get(f"/jobs/{child['id']}").json()["result"] == {"$artifact": kept.id}
+    (stored,) = (tmp_path / "artifacts").rglob(kept.id)
+    stored.rename(tmp_path / "away")
+    assert work.claim() == []  # given back, for a server that can read it
+    (tmp_path / "away").rename(stored)
+    app.change(parent, scheduled_for=None)
+    (job,) = work.claim()
+    assert [each["result"] for each in job["children"]] == [large]
+    # a machine that does not spill is refused, and its step is still its worker's
+    assert work.say("complete", job, outcome={"done": large}).status_code == 422
+    assert work.say("complete", job, outcome={"done": {"$artifact": kept.id}}).json()["status"] == "succeeded"
+    assert app.result(parent).value == {"$artifact": kept.id}
+    assert ask.get(f"/jobs/{parent}/result").json()["artifact"] is None
 
 
 def test_what_is_not_valid_is_refused(app: Headway, work: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -103,6 +104,8 @@ class AsyncClient:
         end = time.monotonic() + wait
         while True:
             outcome = await self.send(verbs.result(job_id, max(end - time.monotonic(), 0.0)))
+            if outcome.artifact is not None:
+                return replace(outcome, value=await self.send(verbs.content(outcome.artifact)))
             if outcome.status in FINISHED or time.monotonic() >= end:
                 return outcome
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -101,6 +102,8 @@ class Client:
         end = time.monotonic() + wait
         while True:
             outcome = self.send(verbs.result(job_id, max(end - time.monotonic(), 0.0)))
+            if outcome.artifact is not None:
+                return replace(outcome, value=self.send(verbs.content(outcome.artifact)))
             if outcome.status in FINISHED or time.monotonic() >= end:
                 return outcome
 

@@ -102,6 +102,7 @@ class Outcome:
     status: str
     value: Any = None
     error: str | None = None
+    artifact: Artifact | None = None  # the value was too large for its row: this file has it
 
     def unwrap(self) -> Any:
         """What the job returned; raises `JobFailed` if it ended otherwise, `NotFinished` before."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from headway_client.convert import to_json
 from headway_client.outcomes import Duration, duration
 from headway_client.requests import Request
-from headway_client.values import Attempt, Enqueued, Job, Outcome, Page, read
+from headway_client.values import Artifact, Attempt, Enqueued, Job, Outcome, Page, read
 
 _LONGEST_WAIT_S = 30.0
 _DURATIONS = ("delay", "timeout", "debounce", "debounce_max", "unique_for")
@@ -54,10 +54,20 @@ def result(job_id: str, wait_s: float) -> Request[Outcome]:
     return Request(
         "GET",
         f"/jobs/{_quoted(job_id)}/result",
-        lambda said: Outcome(said["status"], said.get("value", said.get("result")), said.get("error")),
+        lambda said: Outcome(
+            said["status"],
+            said.get("value", said.get("result")),
+            said.get("error"),
+            None if said.get("artifact") is None else read(Artifact, said["artifact"]),
+        ),
         query={"wait": wait_s},
         wait_s=wait_s,
     )
+
+
+def content(artifact: Artifact) -> Request[Any]:
+    """What a file of JSON has."""
+    return Request("GET", f"/artifacts/{_quoted(artifact.id)}/content", lambda said: said)
 
 
 def attempts(job_id: str) -> Request[list[Attempt]]:

@@ -14,10 +14,11 @@ from headway.api.call import Answer, Call
 from headway.api.routes import READERS, VIEWERS, MostCounted, Routes
 from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
 from headway.api.wire.problems import Fault, Refused
-from headway.api.wire.views import AttemptView, JobView, Listed, attempt_view, job_view
+from headway.api.wire.views import ArtifactView, AttemptView, JobView, Listed, artifact_view, attempt_view, job_view
 from headway.clock import from_micros
 from headway.model.job import Job, Outcome, Source
 from headway.model.listing import Order
+from headway.model.spill import Spilled
 from headway.model.status import FINISHED, Status
 
 routes = Routes("jobs")
@@ -208,12 +209,13 @@ class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResultView(msgspec.Struct):
-    """How a job ended, or its status now."""
+    """How a job ended, or its status now. The content of `artifact`, if there is one, is the result."""
 
     id: str
     status: Status
     result: Any = None
     error: str | None = None
+    artifact: ArtifactView | None = None  # type: ignore[valid-type]
 
 
 @routes.get(
@@ -231,4 +233,6 @@ async def get_result(call: Call[None, ResultQuery]) -> Answer:
     job = await visible_job(call)
     outcome = await _outcome(call, job)
     ended = outcome.status in FINISHED
-    return Answer(200 if ended else 202, ResultView(job.id, outcome.status, outcome.value, outcome.error))
+    spilled = outcome.value.id if type(outcome.value) is Spilled else None
+    artifact: Any = None if spilled is None else artifact_view(await call.verbs.aartifact(spilled))
+    return Answer(200 if ended else 202, ResultView(job.id, outcome.status, outcome.value, outcome.error, artifact))

@@ -29,7 +29,7 @@ from headway.api.workers.requests import (
 )
 from headway.api.workers.views import ClaimedJob, claimed
 from headway.clock import from_micros
-from headway.errors import LeaseLost
+from headway.errors import ArtifactElsewhere, ArtifactGone, ArtifactsUnavailable, LeaseLost
 from headway.model.codec import check_text
 from headway.model.duration import to_ms
 from headway.model.ids import new_id
@@ -37,6 +37,7 @@ from headway.model.job import Claim, Report
 from headway.model.refusals import not_registered
 from headway.model.retry import released
 from headway.worker.intervals import jittered
+from headway.worker.spill import SpilledResults
 
 routes = Routes("worker")
 
@@ -154,12 +155,20 @@ async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
 
 
 async def _shown(call: Call[Any, None], claims: list[Claim]) -> list[ClaimedJob]:
+    store = call.app.store
+    spilled = SpilledResults(store.ops, call.app._places, store.arun)
     jobs: list[ClaimedJob] = []
     for claim in claims:
         job, place = claimed(claim)
         if place is not None and place.joining is not None:
-            op = call.app.store.ops.children(job.id, fence=None, tenant_id=None)
-            job.children = await call.app.store.arun(op)
+            children = await store.arun(store.ops.children(job.id, fence=None, tenant_id=None))
+            try:
+                job.children = list(await spilled.of(children))
+            except (ArtifactElsewhere, ArtifactGone, ArtifactsUnavailable):
+                # a server, or a worker, that has the folder may give it out
+                delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
+                await store.arun(store.ops.release(keys_of([claim]), delay_ms=delay_ms))
+                continue
         jobs.append(job)
     return jobs
 

@@ -13,6 +13,7 @@ from headway.api.wire.views import Json
 from headway.api.workers.outcomes import ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
 from headway.api.workers.quoted import quoted_error, quoted_tail
 from headway.api.workers.requests import fence_of, valid_id
+from headway.api.workers.spill import spill_results
 from headway.api.workers.views import ClaimedJob, continued
 from headway.errors import StoreBusy
 from headway.model.duration import to_ms
@@ -58,6 +59,7 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
     """Write them. Those that are not the worker's own are `lost`."""
     store = call.app.store
     result_limit = call.app.settings.result_limit
+    await spill_results(call, worker_id, ends)
     completions: list[Completion] = []
     failures: list[Failure] = []
     steps: list[tuple[EndIn, OutcomeIn]] = []

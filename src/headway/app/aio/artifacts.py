@@ -31,7 +31,7 @@ class AsyncArtifactVerbs(ArtifactVerbs, AsyncVerbBase):
             tenant_id=self._visible_tenant,
             job_id=None if job_id is None else as_id(job_id),
             limit=page_size(limit),
-            before=None if before is None else as_id(before),
+            before=None if before is None else as_id(before, "artifact"),
         )
         return await self._arun(op)
 

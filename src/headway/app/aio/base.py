@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from headway.app.aio.tenants import AsyncTenantLookup
 from headway.app.base import T, VerbBase
 from headway.app.masking import masked
+from headway.model.codec import decode
+from headway.model.job import Outcome
+from headway.model.spill import Spilled
 from headway.store.ops import Op
 
 
@@ -36,3 +41,11 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
         """Read it now: a kind that is not known may have been declared a moment ago."""
         self._definitions.expire()
         await self.alearn(conn)
+
+    async def _awith_value(self, outcome: Outcome) -> Outcome:
+        """The outcome with the value itself, where an artifact has it. Raises as `open_artifact` does."""
+        if type(outcome.value) is not Spilled:
+            return outcome
+        found = await self._arun(self._artifact(outcome.value.id))
+        content = await self._places.aread(found)
+        return msgspec.structs.replace(outcome, value=decode(content, what="result"))

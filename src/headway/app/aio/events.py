@@ -85,7 +85,9 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         """Handle again those of these events that failed; returns their ids."""
         await self._aensure_known(self._own_tenant)
         done = await self._arun(
-            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor),
+            self._store.ops.retry_events(
+                [as_id(each, "event") for each in ids], tenant_id=self._visible_tenant, actor=actor
+            ),
             conn,
         )
         self._tell_of_events(conn)

@@ -67,7 +67,8 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
     async def aresult(self, job_id: str | UUID, timeout: Duration | None = None, *, raw: bool = False) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
 
-        If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
+        If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`; for a result
+        that an artifact has, what `open_artifact` raises, too.
         """
         await self._aensure_known(self._own_tenant)
         return await self.await_(job_id, timeout=timeout, raw=raw)
@@ -90,9 +91,11 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         outcome = await self._arun(self._peek(key, raw))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1000
         if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
-            return outcome
+            return outcome if raw else await self._awith_value(outcome)
         there = await self._results.aoutcome(key, limit, wanted)
-        return await self._arun(self._peek(key, raw)) if there is None or raw else there
+        if there is None or raw:
+            there = await self._arun(self._peek(key, raw))
+        return there if raw else await self._awith_value(there)
 
     async def awaiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:
         """The jobs that wait for this one: those that come `after` it, its group's callback, the machine that spawned

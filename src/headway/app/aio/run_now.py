@@ -48,7 +48,7 @@ class AsyncRunNowVerbs(RunNowVerbs, AsyncEnqueueVerbs):
         (job,), _ = await self._aidentified([job], None, None)
         (enqueued,) = await self._store.arun(self._enqueue([job], None))
         if not enqueued.created:
-            return await self._arun(self._outcome(finished_before(enqueued)))
+            return await self._awith_value(await self._arun(self._outcome(finished_before(enqueued))))
         if enqueued.status == "queued":
             worker = self._single_job_worker(job, reserved.id)
             try:
@@ -59,5 +59,5 @@ class AsyncRunNowVerbs(RunNowVerbs, AsyncEnqueueVerbs):
                         await self._arun(self._give_up(job))
                 raise
             if worker.taken:
-                return await self._arun(self._outcome(job.id))
+                return await self._awith_value(await self._arun(self._outcome(job.id)))
         raise refused(job, await self._arun(self._give_up(job)))

@@ -10,6 +10,7 @@ from headway.cli.program.output import COLORS, Cell, Column, ago, at, first_line
 from headway.cli.program.page_parts import block, heading, pretty, title, values
 from headway.model.duration import show_ms
 from headway.model.rate import show_rate
+from headway.model.spill import is_result_name
 from headway.secrets import mask
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def show_job(
     if job.meta:
         block("meta", pretty(job.meta))
     if job.result is not None:
-        block("result", pretty(mask(job.result)))
+        block("result", result_file(job, attempts) or pretty(mask(job.result)))
     if job.error:
         block("error", job.error, COLORS["failed"])
     if attempts:
@@ -59,6 +60,15 @@ def show_job(
         lines = readable(job.log_tail).splitlines()
         left_out = f", the last {_LOG_LINES} of {len(lines)} lines" if len(lines) > _LOG_LINES else ""
         block(f"log{left_out}", "\n".join(lines[-_LOG_LINES:]))
+
+
+def result_file(job: Job, attempts: Sequence[Attempt]) -> str | None:
+    """Where the result is, if it is too large for the job's row."""
+    stored = (found for each in attempts if each.fence == job.fence for found in each.artifacts)
+    for each in stored:
+        if is_result_name(each.name) and job.result == {"$artifact": each.id}:
+            return f"{each.size:,} bytes of JSON in an artifact: headway artifacts get {each.id}"
+    return None
 
 
 def _values(job: Job) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from headway.dashboard.shown.numbers import attempt
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 from headway.errors import NotFound
+from headway.model.spill import is_result_name
 from headway.model.status import FINISHED
 
 pages = Pages()
@@ -60,6 +61,7 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         "why_title": _TITLES[job["status"]],
         "attempts": list(reversed(attempts)),
         "artifacts": [found for each in reversed(attempts) for found in each["artifacts"]],
+        "result_file": _result_file(job, attempts),
         "has_steps": any(each["step"] for each in attempts),
         "timeline": attempts_timeline(attempts, visit.now),
         "history": [] if history is None else list(reversed(history.items))[:_MOST_STEPS],
@@ -88,6 +90,14 @@ async def show_log(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
     job = await visit.ask("GET", "/jobs/{id}", id=id)
     attempts = (await visit.ask("GET", "/jobs/{id}/attempts", id=id)).items
     return Page("log.html", {"job": job, "attempts": attempts, "timeline": attempts_timeline(attempts, visit.now)})
+
+
+def _result_file(job: Any, attempts: list[Any]) -> Any:
+    """The artifact that has the result, where that is too large for the job's row."""
+    said = as_text(job["result"]) or ""
+    last = (each["artifacts"] for each in attempts if each["fence"] == job["fence"])
+    stored = [each for of_it in last for each in of_it if is_result_name(each["name"])]
+    return next((each for each in stored if each["id"] in said), None)
 
 
 async def _maybe(visit: Visit, path: str, job_id: str) -> Any:

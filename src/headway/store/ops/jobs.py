@@ -282,7 +282,8 @@ class Jobs(Protocol):
         ...
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
-        """The status of these jobs, and the result or error of those that are over."""
+        """The status of these jobs, and the result or error of those that are over. A result that an artifact of the
+        attempt has is `Spilled`; what only looks like one is as it was returned."""
         ...
 
     def counts(self, *, tenant_id: str | None, most: int | None = None) -> Op[dict[Status, int]]:

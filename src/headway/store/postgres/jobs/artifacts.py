@@ -26,6 +26,14 @@ _PAGE = (
 """
 )
 _KEEP = _SELECT + " from headway.keep_artifact($1::uuid, $2::uuid, $3::integer, $4, $5, $6::bigint, $7, $8, $9) a"
+# whether the result of job j is a reference to the artifact that has it, and not one that somebody returned
+SPILLED = """ left(j.result::text, 14) = '{"$artifact":"' and exists (
+  select from headway.artifacts a
+   where a.job_id = j.id
+     and a.fence = j.fence
+     and starts_with(a.name, '.result')
+     and j.result::text = '{"$artifact":"' || a.id || '"}')
+"""
 
 
 class ArtifactVerbs:

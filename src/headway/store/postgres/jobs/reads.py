@@ -9,11 +9,12 @@ from functools import partial
 from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Attempt, Brief, Counted, Job, Outcome, Watched, with_artifacts
+from headway.model.spill import stored_result
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.engine.decode import job, plain, utc
 from headway.store.postgres.engine.verbs import read
-from headway.store.postgres.jobs.artifacts import OF_A_JOB, to_artifact
+from headway.store.postgres.jobs.artifacts import OF_A_JOB, SPILLED, to_artifact
 
 JOB = """
 select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, j.status, j.priority, j.position,
@@ -47,6 +48,11 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
    and ($2::uuid is null or j.tenant_id = $2)
  order by 2
 """
+_RESULTS = (
+    "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end,"
+    + SPILLED
+    + "from headway.jobs j where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
+)
 _IDS = "'00000000-0000-0000-0000-000000000000'::uuid", "'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid"
 # each in the order of the one index that has only such jobs: without it the planner may read the table
 FIRST_OF: dict[str, str] = {
@@ -105,13 +111,12 @@ class ReadVerbs:
         return Op(steps, writes=False)
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
-        shown = codec.as_stored if raw else codec.shown
         return read(
-            "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end from headway.jobs j"
-            " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)",
+            _RESULTS,
             [list(ids), tenant_id],
             lambda rows: {
-                job_id: Outcome(status, shown(result, what="result"), error) for job_id, status, result, error in rows
+                job_id: Outcome(status, stored_result(result, spilled, raw=raw), error)
+                for job_id, status, result, error, spilled in rows
             },
         )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headway.model import codec
 from headway.model.job import NewJob, Settlement
 from headway.model.machine import Began, Child
+from headway.model.spill import stored_result
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.engine.verbs import read
 from headway.store.postgres.jobs.enqueue import enqueue_all
@@ -31,11 +31,18 @@ with recursive line (id, forked_from, began, fence, n) as (
 ), spawner as (
   select l.id, l.fence from line l order by l.n desc limit 1
 )
-select c.id, c.kind, c.status, c.result, case when c.finished_at is not null then c.error end
+select j.id, j.kind, j.status, j.result, case when j.finished_at is not null then j.error end,
+       -- as SPILLED of jobs/artifacts.py
+       left(j.result::text, 14) = '{"$artifact":"' and exists (
+         select from headway.artifacts a
+          where a.job_id = j.id
+            and a.fence = j.fence
+            and starts_with(a.name, '.result')
+            and j.result::text = '{"$artifact":"' || a.id || '"}')
   from spawner s
   join headway.edges e on e.child_id = s.id and e.fence = s.fence
-  join headway.jobs c on c.id = e.parent_id
- order by e.place, c.id
+  join headway.jobs j on j.id = e.parent_id
+ order by e.place, j.id
 """
 _SPAWNED = """
 select e.fence, e.parent_id
@@ -95,5 +102,5 @@ def _began(rows: Rows) -> Began:
 
 
 def _child(row: Row) -> Child:
-    child_id, kind, status, result, error = row
-    return Child(id=child_id, kind=kind, status=status, result=codec.shown(result, what="result"), error=error)
+    child_id, kind, status, result, error, spilled = row
+    return Child(id=child_id, kind=kind, status=status, result=stored_result(result, spilled), error=error)

@@ -17,6 +17,7 @@ from headway.model.job import Attempt, AuditEntry, Brief, Job, Watched
 from headway.model.machine import Child
 from headway.model.outcome import Match
 from headway.model.signal import Signal
+from headway.model.spill import stored_result
 from headway.model.status import whole_scope
 from headway.model.template import Template
 from headway.model.trigger import Fire, Trigger
@@ -71,8 +72,8 @@ def to_signal(row: Row, raw: bool = False) -> Signal:
 
 
 def to_child(row: Row) -> Child:
-    job_id, kind, status, result, error = row
-    return Child(id=job_id, kind=kind, status=status, result=show_json(result, "result"), error=error)
+    job_id, kind, status, result, error, spilled = row
+    return Child(id=job_id, kind=kind, status=status, result=stored_result(result, spilled), error=error)
 
 
 def to_worker(row: Row) -> Worker:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from headway.clock import from_micros
-from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Attempt, Brief, Counted, Job, Outcome, Watched, with_artifacts
+from headway.model.spill import stored_result
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_attempt, to_brief, to_job, to_watched
@@ -42,13 +43,13 @@ class ReadVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
-        read = codec.as_stored if raw else codec.shown
+        read = partial(stored_result, raw=raw)
 
         def steps() -> Steps[dict[str, Outcome]]:
             rows = yield Statement(_SQL["results"], (json_list(ids), tenant_id))
             return {
-                job_id: Outcome(status, read(result, what="result"), error) if status in FINISHED else Outcome(status)
-                for job_id, status, result, error in rows
+                job_id: Outcome(status, read(result, spilled), error) if status in FINISHED else Outcome(status)
+                for job_id, status, result, error, spilled in rows
             }
 
         return SqliteOp(steps, writes=False)

@@ -47,7 +47,20 @@ where id = ?1
   and (?2 is null or tenant_id = ?2);
 
 -- name: results
-select id, status, result, error
+-- spilled: the result is a reference to the artifact that has it, and not one that somebody returned
+select
+  id,
+  status,
+  result,
+  error,
+  substr(result, 1, 14) = '{"$artifact":"' and exists (
+    select 1
+    from artifacts
+    where artifacts.job_id = jobs.id
+      and artifacts.fence = jobs.fence
+      and artifacts.name glob '.result*'
+      and jobs.result = '{"$artifact":"' || artifacts.id || '"}'
+  ) as spilled
 from jobs
 where id in (select value from json_each(?1))
   and (?2 is null or tenant_id = ?2);

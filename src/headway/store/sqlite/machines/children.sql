@@ -153,7 +153,21 @@ order by n
 limit 1;
 
 -- name: children
-select jobs.id, jobs.kind, jobs.status, jobs.result, jobs.error
+select
+  jobs.id,
+  jobs.kind,
+  jobs.status,
+  jobs.result,
+  jobs.error,
+  -- as `results` has it
+  substr(jobs.result, 1, 14) = '{"$artifact":"' and exists (
+    select 1
+    from artifacts
+    where artifacts.job_id = jobs.id
+      and artifacts.fence = jobs.fence
+      and artifacts.name glob '.result*'
+      and jobs.result = '{"$artifact":"' || artifacts.id || '"}'
+  ) as spilled
 from edges
 join jobs
   on jobs.id = edges.parent_id
