@@ -22,6 +22,8 @@ from bench.jobs import QUEUE, enqueue, make_app
 from headway import Headway
 
 CLIENTS = (1, 8, 64)
+WORKERS = "2"
+"""Processes of the server: the figures that it is held to are for two cores."""
 BATCH = 100
 """Jobs of one batch, and of one claim."""
 STREAMS = 500
@@ -40,14 +42,14 @@ def rates(url: str, *, jobs: int, singles: int) -> Iterator[tuple[str, float]]:
         producer = own.create_api_key("bench", "producer").text
         worker = app.create_api_key("bench", "worker").text
         viewer = own.create_api_key("bench", "viewer").text
-        with _served(url) as (port, pid):
+        with _served(url) as (port, server):
             for clients in CLIENTS:
                 yield f"http.single.own.{clients}", _own(url, clients, singles, _own_single)
                 yield f"http.single.{clients}", _asked(port, producer, clients, singles, _single)
                 yield f"http.bulk.own.{clients}", _own(url, clients, jobs // BATCH, _own_bulk) * BATCH
                 yield f"http.bulk.{clients}", _asked(port, producer, clients, jobs // BATCH, _bulk) * BATCH
                 yield f"http.work.{clients}", _worked(app, port, worker, clients, jobs)
-            yield "http.streams", _stream_memory(app, port, pid, viewer)
+            yield "http.streams", _stream_memory(app, port, server, viewer)
 
 
 def _own(url: str, clients: int, count: int, one: Callable[[Headway, int], Awaitable[None]]) -> float:
@@ -168,8 +170,8 @@ def _drain(port: int, key: str, workers: list[str]) -> int:
     return asyncio.run(run())
 
 
-def _stream_memory(app: Headway, port: int, pid: int, key: str) -> float:
-    """KiB of the server for each of many streams of one tenant, after some rounds of its poller."""
+def _stream_memory(app: Headway, port: int, server: psutil.Process, key: str) -> float:
+    """KiB of the server for each of many streams of one tenant, after some rounds of its pollers."""
     job_id = app.tenant("default").enqueue("noop", {"number": 0, "to": "somebody@example.com"}).id
     head = f"GET /api/v1/jobs/{job_id}/stream HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n\r\n"
 
@@ -181,12 +183,12 @@ def _stream_memory(app: Headway, port: int, pid: int, key: str) -> float:
         return writer
 
     async def run() -> float:
-        writers = [await listen() for _ in range(10)]  # what the first ones load is not theirs
+        writers = [await listen() for _ in range(50)]  # what the first ones load is not theirs
         await asyncio.sleep(_LISTEN_S / 2)
-        before = psutil.Process(pid).memory_info().rss
+        before = _memory(server)
         writers += [await listen() for _ in range(STREAMS)]
         await asyncio.sleep(_LISTEN_S)
-        grown = psutil.Process(pid).memory_info().rss - before
+        grown = _memory(server) - before
         for each in writers:
             each.close()
         return grown / STREAMS / 1_024
@@ -194,18 +196,23 @@ def _stream_memory(app: Headway, port: int, pid: int, key: str) -> float:
     return asyncio.run(run())
 
 
+def _memory(server: psutil.Process) -> int:
+    return sum(each.memory_info().rss for each in (server, *server.children(recursive=True)))
+
+
 @contextmanager
-def _served(url: str) -> Iterator[tuple[int, int]]:
-    """The port and the process of a server."""
+def _served(url: str) -> Iterator[tuple[int, psutil.Process]]:
+    """The port and the process of a server with a process for each core, as docs/how-to/serve-http.md has it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "headway", "--url", url, "serve", "--port", str(port)], stderr=log
+            [sys.executable, "-m", "headway", "--url", url, "serve", "--port", str(port), "--workers", WORKERS],
+            stderr=log,
         )
         try:
             _until_ready(port, server)
-            yield port, server.pid
+            yield port, psutil.Process(server.pid)
         except BaseException as error:
             log.seek(max(0, log.tell() - 2_000))
             error.add_note(f"the server's log ends with: {log.read().decode(errors='replace')}")
