@@ -126,6 +126,19 @@ def test_a_repeated_enqueue_keeps_its_job_and_its_window(db, make):
     assert not db.enqueue_all([job])[0].created
 
 
+def test_a_job_that_repeats_an_earlier_one_of_its_batch_opens_no_window(db, make):
+    first, repeat, other = (
+        make.job(idempotency_key="i"),
+        make.job(idempotency_key="i", unique_key="k", unique_for_ms=MINUTE),
+        make.job(unique_key="k", unique_for_ms=MINUTE),
+    )
+    wanted = [(first.id, True), (first.id, False), (other.id, True)]
+    assert [(answer.id, answer.created) for answer in db.enqueue_all([first, repeat, other])] == wanted
+    assert [each[1:] for each in windows(db)] == [("k", other.id)]
+    again = db.enqueue_all([first, repeat, other])
+    assert [(answer.id, answer.created) for answer in again] == [(job_id, False) for job_id, _ in wanted]
+
+
 def test_a_deleted_job_has_no_window(db):
     first = windowed(db)
     db.finish(db.take())

@@ -3,7 +3,7 @@
 -- Before the jobs of a batch are inserted: open the windows of those that have unique_for. Gives for each job of the
 -- call, in order, the job whose window it meets, with the outcome left, as `meet` does; else null. Of several with one
 -- key, the first in call order opens the window, and the others meet it. A job that exists already, by its id or its
--- idempotency key, opens none.
+-- idempotency key, opens none, and neither does one whose idempotency key an earlier job of the call has.
 -- Locks windows that are new or over, in order of their keys, until the transaction ends, and waits for who else opens
 -- them; one that is open is only read. Raises HW004.
 create function headway.open_windows(
@@ -38,13 +38,16 @@ begin
   v_asked := array(
     select distinct on (k.tenant_id, k.scope, k.key)
            row(k.tenant_id, k.scope, k.key, u.id, p_now + u.unique_for_ms * interval '1 millisecond')::headway.unique_windows
-      from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_unique_for_ms)
-           with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, unique_group, unique_for_ms, ordinal)
+      from (select g.*,
+                   row_number() over (partition by g.tenant_id, g.kind, g.idempotency_key order by g.ordinal) as turn
+              from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_unique_for_ms)
+                   with ordinality as g (id, tenant_id, kind, idempotency_key, unique_key, unique_group, unique_for_ms, ordinal)) u
       cross join lateral (
         select coalesce(u.tenant_id, p_own) as tenant_id, coalesce(u.unique_group, u.kind) collate "C" as scope,
                u.unique_key collate "C" as key
       ) k
      where u.unique_for_ms is not null
+       and (u.idempotency_key is null or u.turn = 1)
        and not exists (select from headway.jobs j where j.id = u.id)
        and not exists (select
                          from headway.jobs j

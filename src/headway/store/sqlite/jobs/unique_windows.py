@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -42,7 +42,7 @@ class WindowVerbs(Verbs):
 def meet_windows(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqueued]]:
     """Before the insert: the job whose window each of these meets, by their place in the call. Of several with
     a key whose window is over, the first is inserted, and the others meet it."""
-    asked = {n: job for n, job in enumerate(jobs) if job.unique_for_ms is not None}
+    asked = {n: job for n, job in _firsts(jobs) if job.unique_for_ms is not None}
     known = {job_id for job_id, _ in (yield from present([job.id for job in asked.values()]))}
     asked = {n: job for n, job in asked.items() if job.id not in known}
     repeats = yield from by_idempotency_key(asked)
@@ -77,7 +77,19 @@ def write_windows(jobs: Sequence[NewJob], given: Sequence[Enqueued], now: int) -
         _SQL["write"],
         [
             (job.tenant_id, job.unique_group or job.kind, job.unique_key, job.id, now + job.unique_for_ms * 1_000)
-            for job, answer in zip(jobs, given, strict=True)
-            if answer.created and job.unique_for_ms is not None
+            for n, job in _firsts(jobs)
+            if given[n].created and job.unique_for_ms is not None
         ],
     )
+
+
+def _firsts(jobs: Sequence[NewJob]) -> Iterator[tuple[int, NewJob]]:
+    """The jobs with their places, without those whose idempotency key an earlier one has: they open no window."""
+    seen: set[tuple[str | None, str, str]] = set()
+    for n, job in enumerate(jobs):
+        if job.idempotency_key is not None:
+            key = (job.tenant_id, job.kind, job.idempotency_key)
+            if key in seen:
+                continue
+            seen.add(key)
+        yield n, job
