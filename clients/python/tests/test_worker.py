@@ -373,7 +373,7 @@ def test_what_a_handler_enqueues_belongs_to_its_trace(
 
 def test_each_execution_has_a_span_below_its_enqueue(client: Client, server: Any, working: Any) -> None:
     from headway_client.spans import Spans
-    from opentelemetry import trace
+    from opentelemetry import propagate, trace  # noqa: F401 - the client looks whether the program has loaded it
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -400,8 +400,8 @@ def test_each_execution_has_a_span_below_its_enqueue(client: Client, server: Any
         raise ValueError("boom")
 
     @worker.handler("report")
-    async def report(ctx: Context) -> Next | Done:
-        return Next("end") if ctx.step != "end" else Done()
+    async def report(ctx: Context) -> Await | Done:
+        return Await("go", then="end") if ctx.step != "end" else Done()
 
     working(worker)
     caller = f"00-{7:032x}-00000000000000aa-01"
@@ -409,7 +409,11 @@ def test_each_execution_has_a_span_below_its_enqueue(client: Client, server: Any
         first = client.enqueue("welcome", {})
     second = client.result(first.id, wait=30).unwrap()
     assert client.result(second, wait=30).status == "dead"
+    _until(lambda: client.get(untraced.id).status == "waiting")
+    with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(8, 0xBB, True, trace.TraceFlags(1)))):
+        client.signal(untraced.id, "go")
     client.result(untraced.id, wait=30)
+    _until(lambda: [each.name for each in exporter.get_finished_spans()].count("process mail") == 4)
     spans = [(span, dict(span.attributes or {})) for span in exporter.get_finished_spans()]
     ran = {seen["messaging.message.id"]: (span, seen) for span, seen in spans if span.name == "process mail"}
     sent = {seen["messaging.message.id"]: span for span, seen in spans if span.name == "enqueue mail"}
@@ -427,9 +431,11 @@ def test_each_execution_has_a_span_below_its_enqueue(client: Client, server: Any
     failed, seen = ran[second]
     assert (failed.status.status_code, failed.status.description) == (trace.StatusCode.ERROR, "boom")
     assert (seen["error.type"], failed.events[0].name) == ("ValueError", "exception")
-    # one that nothing traced begins a trace of its own
-    span, _ = ran[untraced.id]
-    assert (span.parent, span.links) == (None, ())
+    # one that nothing traced begins a trace of its own; the step that a signal woke has a link to what sent that
+    (signal,) = (span for span, _ in spans if span.name == "signal")
+    began, woken = (span for span, seen in spans if seen.get("messaging.message.id") == untraced.id)
+    assert (began.parent, began.links, woken.parent) == (None, (), None)
+    assert [(link.context.trace_id, link.context.span_id) for link in woken.links] == [(8, signal.context.span_id)]
 
 
 def test_a_result_too_large_for_a_row_comes_as_the_value(app: Headway, client: Client, working: Any) -> None:

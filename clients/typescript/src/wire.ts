@@ -216,6 +216,8 @@ export const SignalReceived = z.object({
   name: z.string(),
   payload: z.unknown(),
   sent_at: z.string(),
+  traceparent: z.string().nullable().default(null),
+  tracestate: z.string().nullable().default(null),
 });
 export type SignalReceived = z.infer<typeof SignalReceived>;
 

@@ -157,7 +157,7 @@ def test_many_at_once(app: Headway, work: Any) -> None:
     assert work.many("heartbeat", jobs=[]).status_code == 409
 
 
-def test_a_machine_runs_step_by_step(app: Headway, work: Any) -> None:
+def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> None:
     app.change_definition("order", queue="mail")
     job_id = app.enqueue("order", {"n": 1}).id
     (job,) = work.claim()
@@ -170,14 +170,20 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any) -> None:
     job = said["job"]
     said = work.say("complete", job, outcome={"await": "paid", "then": "ship", "timeout": "1h"}).json()
     assert (said["status"], said["job"]) == ("waiting", None)
-    app.signal(job_id, "paid", {"sum": 5})
+    sender = {"traceparent": f"00-{7:032x}-00000000000000aa-01", "tracestate": "shop=1"}
+    root = client(app.create_api_key("root", "superadmin").text)
+    said = root.post(f"/jobs/{job_id}/signal", json={"name": "paid", "payload": {"sum": 5}}, headers=sender)
+    assert said.status_code == 201, said.text
+    app.signal(job_id, "noise")
     (job,) = work.claim()
+    traces = [{name: each[name] for name in sender} for each in job["signals"]]
+    assert traces == [sender, dict.fromkeys(sender)], "a step knows what sent the signal that woke it"
     assert (job["step"], job["signals"][0]["payload"], job["state"]) == ("ship", {"sum": 5}, {"n": 2})
     children = [{"kind": "welcome", "payload": {"user_id": n}} for n in range(2)]
     read = {"signals": [job["signals"][0]["id"]]}
     said = work.say("complete", job, outcome={"spawn": children, "then": "end"} | read)
     assert said.json()["status"] == "waiting", said.text
-    assert [each.status for each in app.signals(job_id)] == ["consumed"]
+    assert [each.status for each in app.signals(job_id)] == ["consumed", "pending"]
     for child in work.claim():
         work.say("complete", child, result=child["payload"]["user_id"])
     (job,) = work.claim()

@@ -20,6 +20,8 @@ class Signal:
     name: str
     payload: Any
     sent_at: str
+    traceparent: str | None = None  # of what sent it, if that was traced
+    tracestate: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

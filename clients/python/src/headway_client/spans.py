@@ -17,6 +17,7 @@ except ImportError as missing:
     ) from None
 
 log = logging.getLogger("headway.worker")
+_MOST_LINKS = 32
 
 
 class Spans:
@@ -29,7 +30,7 @@ class Spans:
 
     def begin(self, ctx: Context) -> trace.Span | None:
         """The span of this execution, current in this task from now on, whose context becomes the job's: a child of
-        what enqueued it, with a link to that. None if it cannot be made."""
+        what enqueued it, with links to that and to whatever sent its signals. None if it cannot be made."""
         try:
             return self._begin(ctx)
         except Exception:
@@ -52,13 +53,14 @@ class Spans:
         if ctx.step is not None:
             attributes["headway.step"] = ctx.step
         sent = self._sender(ctx)
-        sender = trace.get_current_span(sent).get_span_context()
+        signals = [self._extracted(each.traceparent, each.tracestate) for each in ctx.signals[:_MOST_LINKS]]
+        senders = [trace.get_current_span(each).get_span_context() for each in (sent, *signals)]
         span = self._tracer.start_span(
             f"process {ctx.queue}",
             sent,
             kind=trace.SpanKind.CONSUMER,
             attributes=attributes,
-            links=[trace.Link(sender)] if sender.is_valid else [],
+            links=[trace.Link(sender) for sender in senders if sender.is_valid],
         )
         context.attach(trace.set_span_in_context(span))  # the task ends with its job, and so does its context
         own = span.get_span_context()
@@ -73,7 +75,10 @@ class Spans:
         not exist: it begins a trace of its own."""
         if ctx.traceparent.split("-")[2] == ctx.job_id.replace("-", "")[16:]:
             return context.Context()
-        headers = {"traceparent": ctx.traceparent, "tracestate": ctx.fields.get("tracestate") or ""}
+        return self._extracted(ctx.traceparent, ctx.fields.get("tracestate"))
+
+    def _extracted(self, traceparent: str | None, tracestate: str | None) -> context.Context:
+        headers = {"traceparent": traceparent or "", "tracestate": tracestate or ""}
         return self._w3c.extract(headers, context.Context())
 
 

@@ -12,7 +12,7 @@ from headway.clock import from_micros
 from headway.model.job import Claim, Delivery, Job
 from headway.model.machine import Checkpoint, Child, Turn
 from headway.model.signal import Received
-from headway.model.trace import traceparent, tracestate
+from headway.model.trace import is_traceparent, traceparent, tracestate
 
 _checkpoint = msgspec.json.Decoder(Checkpoint).decode
 _received = msgspec.json.Decoder(tuple[Received, ...]).decode
@@ -25,6 +25,8 @@ class SignalReceived(msgspec.Struct):
     name: str
     payload: Any
     sent_at: datetime
+    traceparent: str | None = None  # of what sent it, if that was traced
+    tracestate: str | None = None
 
 
 class ClaimedJob(msgspec.Struct, kw_only=True):
@@ -121,4 +123,7 @@ def continued(job: Job, fence: int, turn: Turn, signals: str | None) -> ClaimedJ
 
 
 def _signal(signal: Received) -> SignalReceived:
-    return SignalReceived(signal.id, signal.name, signal.payload, from_micros(signal.sent_at))
+    sender = traceparent(signal.trace_id, signal.id) if is_traceparent(signal.trace_id) else None
+    return SignalReceived(
+        signal.id, signal.name, signal.payload, from_micros(signal.sent_at), sender, tracestate(signal.trace_id)
+    )
