@@ -11,11 +11,12 @@ CHECKS = Path(__file__).parent / "django_project" / "checks.py"
 
 
 def test_a_django_project_works_with_headway(tmp_path: Path, postgres_url: str) -> None:
+    own = {"SHOP_ARTIFACTS": str(tmp_path / "artifacts"), "HEADWAY_URL": "", "PYTEST_ADDOPTS": ""}
     # both at a time: each mostly waits
     running = {
         database: subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CHECKS)],
-            env=os.environ | {"SHOP_DATABASE": database, "HEADWAY_URL": "", "PYTEST_ADDOPTS": ""},
+            env=os.environ | own | {"SHOP_DATABASE": database},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -25,6 +25,11 @@ def reference(artifact_id: str) -> str:
     return f'{{"$artifact":"{artifact_id}"}}'
 
 
+def is_reference(raw: object) -> bool:
+    """Whether a result that was read raw may be a reference; only the store knows whether it is one."""
+    return isinstance(raw, msgspec.Raw) and bytes(raw).startswith(b'{"$artifact":"')
+
+
 def name_again(artifact_id: str) -> str:
     """The name where the attempt has a result already: a worker over HTTP that lost the answer says its end again."""
     return f".result-{artifact_id}.json"

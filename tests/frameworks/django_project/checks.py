@@ -60,7 +60,7 @@ def test_a_task_is_enqueued_run_and_its_result_read() -> None:
     result = tasks.add.enqueue(1, b=2)
     assert (result.status, result.args, result.kwargs, result.backend) == (READY, [1], {"b": 2}, "default")
     assert (result.errors, result.worker_ids, result.attempts, result.is_finished) == ([], [], 0, False)
-    assert result.enqueued_at is not None
+    assert default_task_backend.get_result(result.id) == result
     with pytest.raises(ValueError, match="has not finished"):
         _ = result.return_value
     job = app.get(result.id)
@@ -120,18 +120,46 @@ def test_priorities_queues_and_times_are_the_jobs_own() -> None:
 
 
 def test_a_task_that_raises_has_failed_and_says_why() -> None:
-    ours, builtin, unfit = (
+    told: list[Any] = []
+
+    def tell(task_result: Any, **_: Any) -> None:
+        told.append((task_result.id, task_result.errors[0].traceback.splitlines()[-1]))
+
+    ours, builtin, unfit, stopped = (
         tasks.breaks.enqueue(False),
         tasks.breaks.enqueue(builtin=True),
         tasks.gives_what_json_has_not.enqueue(),
+        tasks.stops.enqueue(),
     )
-    assert drain(app).dead == 3
-    for result, error in ((ours, tasks.Broken), (builtin, ValueError), (unfit, TypeError)):
+    task_finished.connect(tell)
+    assert drain(app).dead == 4
+    task_finished.disconnect(tell)
+    for result, error in ((ours, tasks.Broken), (builtin, ValueError), (unfit, TypeError), (stopped, SystemExit)):
         result.refresh()
         assert (result.status, [each.exception_class for each in result.errors]) == (FAILED, [error])
-        assert error.__name__ in result.errors[0].traceback
+        first, *_, last = result.errors[0].traceback.splitlines()
+        assert first == "Traceback (most recent call last):"
+        assert error.__name__ in last
+        assert result.errors[0].traceback.endswith("\n")
+        assert (result.id, last) in told
         with pytest.raises(ValueError, match="failed"):
             _ = result.return_value
+
+
+def test_return_values_are_read_whatever_they_are() -> None:
+    results = {much: tasks.text.enqueue(much) for much in (0, 5, 20_000)}
+    assert drain(app).succeeded == 3
+    for much, result in results.items():  # the last is an artifact
+        result.refresh()
+        assert result.return_value == "x" * much
+    assert len(app.artifacts(results[20_000].id)) == 1
+
+
+def test_a_task_that_is_there_already_is_the_result() -> None:
+    first = tasks.add.using(backend="once").enqueue(1)
+    again = tasks.add.using(backend="once").enqueue(7)
+    assert (again.id, again.args, again.enqueued_at) == (first.id, [1], first.enqueued_at)
+    assert drain(app).succeeded == 1
 
 
 def test_a_backend_may_try_again_and_the_context_counts() -> None:

@@ -60,12 +60,15 @@ HEADWAY = {
     "ADMIN_LINK": "/work/",
     "pace": "1h",
     "idle_pace": "1h",
+    "result_limit": 1000,
+    "artifacts": os.environ["SHOP_ARTIFACTS"],
 }
 TASKS = {
     "default": {"BACKEND": "headway.contrib.django.HeadwayBackend", "QUEUES": ["default", "mail"]},
     "stubborn": {
         "BACKEND": "headway.contrib.django.HeadwayBackend",
         "QUEUES": [],
-        "OPTIONS": {"max_attempts": 3, "backoff": ("1ms", "1ms")},
+        "OPTIONS": {"max_attempts": 3, "backoff": ("1ms", "1ms"), "spill": True},
     },
+    "once": {"BACKEND": "headway.contrib.django.HeadwayBackend", "QUEUES": [], "OPTIONS": {"unique_key": "only"}},
 }

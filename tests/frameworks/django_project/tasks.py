@@ -37,6 +37,16 @@ def attempts(context: TaskContext, until: int) -> tuple[str, int]:
     return context.task_result.id, context.attempt
 
 
+@task(backend="stubborn")
+def text(much: int) -> str:
+    return "x" * much
+
+
+@task
+def stops() -> None:
+    raise SystemExit("enough")
+
+
 @task
 def breaks(builtin: bool) -> None:
     raise (ValueError if builtin else Broken)("on purpose")

@@ -58,7 +58,13 @@ def _error(attempt: Attempt) -> TaskError:
         path = _path(head[0], text)
     else:
         path = _WITHOUT_EXCEPTION.get(attempt.status, "headway.errors.HeadwayError")
-    return TaskError(exception_class_path=path, traceback=text)
+    return TaskError(exception_class_path=path, traceback=traceback_of(text))
+
+
+def traceback_of(text: str) -> str:
+    """The traceback of an error as Headway stores it, as Python prints it: its last line is the error."""
+    head, found, rest = text.partition("\n\nTraceback (")
+    return f"Traceback ({rest}\n" if found else f"{head}\n"
 
 
 def _path(name: str, text: str) -> str:

@@ -19,6 +19,7 @@ from headway.contrib.django.framework import (
     task_finished,
     task_started,
 )
+from headway.contrib.django.results import traceback_of
 from headway.define import Context
 from headway.worker.error_text import error_text
 
@@ -26,7 +27,7 @@ TASKS: dict[str, Task[Any, Any]] = {}
 """The tasks of the modules that are imported, by path."""
 
 
-def define(task: Task[Any, Any], app: DjangoHeadway) -> None:
+def define(task: Task[Any, Any], app: DjangoHeadway, *, spill: bool) -> None:
     """Make a kind of the task, unless its function has one."""
     path = task.module_path
     if path in TASKS:
@@ -35,14 +36,14 @@ def define(task: Task[Any, Any], app: DjangoHeadway) -> None:
         return
     TASKS[path] = task
     runs = _arun if inspect.iscoroutinefunction(task.func) else _run
-    app.job(name=path, queue=task.queue_name)(runs)
+    app.job(name=path, queue=task.queue_name, spill=spill)(runs)
 
 
 def _run(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:
     running = _Running(ctx, args, kwargs)
     try:
         return running.succeeded(running.task.func(*running.args, **kwargs))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         running.failed(error)
         raise
 
@@ -51,7 +52,7 @@ async def _arun(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:
     running = _Running(ctx, args, kwargs)
     try:
         return running.succeeded(await running.task.func(*running.args, **kwargs))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         running.failed(error)
         raise
 
@@ -87,10 +88,10 @@ class _Running:
         self._finished(TaskResultStatus.SUCCESSFUL, timezone.now())
         return value
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Tell of it, unless it will be tried again."""
         path = f"{type(error).__module__}.{type(error).__qualname__}"
-        self._result.errors.append(TaskError(exception_class_path=path, traceback=error_text(error)))
+        self._result.errors.append(TaskError(exception_class_path=path, traceback=traceback_of(error_text(error))))
         if self._ctx.tries + 1 >= self._ctx.claim.max_attempts:
             self._finished(TaskResultStatus.FAILED, timezone.now())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ class DjangoPort:
         return self._conn.connection
 
     def guard(self) -> Guard:
-        if _loop_runs_here():
+        if _loop_runs_here() and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):  # Django's own switch
             raise ConfigError(
                 "conn= is Django's connection, which Django does not let async code use: put the transaction "
                 "into a function that calls the blocking twin (enqueue), and await sync_to_async(function)()"

@@ -16,16 +16,17 @@ from headway.store.postgres.engine.decode import job, plain, utc
 from headway.store.postgres.engine.verbs import read
 from headway.store.postgres.jobs.artifacts import OF_A_JOB, SPILLED, to_artifact
 
+# JSON as text: a library whose connection the caller passes would decode it
 JOB = """
 select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, j.status, j.priority, j.position,
-       j.payload, j.fence, j.tries, j.losses, j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms,
+       j.payload::text, j.fence, j.tries, j.losses, j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms,
        j.timeout_ms, j.delivery, j.idempotency_key, j.unique_key, j.unique_scope, j.scheduled_for, j.expires_at,
        j.created_at, j.queued_at, j.started_at, j.finished_at, j.worker_id, j.attempt_started_at,
-       j.cancel_requested_at, j.progress, j.progress_note, j.log_tail, j.result, j.error, j.correlation_id,
-       j.trace_id, j.source, j.source_ref, j.created_by, j.retry_of, j.meta,
+       j.cancel_requested_at, j.progress, j.progress_note, j.log_tail, j.result::text, j.error, j.correlation_id,
+       j.trace_id, j.source, j.source_ref, j.created_by, j.retry_of, j.meta::text,
        j.train, coalesce(j.on_canceled, 'advance'), coalesce(j.on_dead, 'advance'), j.partition, j.concurrency,
        j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key, j.limited_by, j.group_id,
-       coalesce(j.pending, false), j.version, j.step, j.state, j.awaiting,
+       coalesce(j.pending, false), j.version, j.step, j.state::text, j.awaiting,
        case when j.match_all then 'all' else 'any' end, j.deadline_at, j.joining, j.woken, j.home_queue,
        j.home_partition, j.forked_from, j.parent_id, j.log_end, j.template_id, j.template_revision, j.trigger_id,
        j.tags, j.unique_group
@@ -34,7 +35,7 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
 """
 _GET = JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
 _ATTEMPTS = """
-select a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state,
+select a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state::text,
        a.exit_code, a.stdout_tail, a.stderr_tail, a.pid, a.version, a.outcome, a.note, a.woken
   from headway.attempts a
  where a.job_id = $1::uuid
@@ -49,7 +50,7 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
  order by 2
 """
 _RESULTS = (
-    "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end,"
+    "select j.id, j.status, j.result::text, case when j.finished_at is not null then j.error end,"
     + SPILLED
     + "from headway.jobs j where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
 )

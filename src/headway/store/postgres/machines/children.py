@@ -31,7 +31,7 @@ with recursive line (id, forked_from, began, fence, n) as (
 ), spawner as (
   select l.id, l.fence from line l order by l.n desc limit 1
 )
-select j.id, j.kind, j.status, j.result, case when j.finished_at is not null then j.error end,
+select j.id, j.kind, j.status, j.result::text, case when j.finished_at is not null then j.error end,
        -- as SPILLED of jobs/artifacts.py
        left(j.result::text, 14) = '{"$artifact":"' and exists (
          select from headway.artifacts a

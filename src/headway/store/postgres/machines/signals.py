@@ -17,7 +17,7 @@ _SIGNAL = (
     " $5::text[], $6::text[], $7::uuid[], $8::text[], $9::text[], p_checked => true) order by ordinal"
 )
 _SIGNALS = """
-select s.id, s.job_id, s.name, s.payload, s.dedup_key, s.sent_at,
+select s.id, s.job_id, s.name, s.payload::text, s.dedup_key, s.sent_at,
        case when s.fence is not null then 'consumed'
             when j.finished_at is not null then 'undelivered'
             else 'pending' end,
