@@ -33,8 +33,8 @@ VERBS = {
     for name, verb in inspect.getmembers(Headway, inspect.isfunction)
     if not name.startswith("_") and not inspect.iscoroutinefunction(verb)
 }
-# audit_log filters by an actor, and delete_tenant is many transactions
-OTHERS = ("audit_log", "delete_tenant")
+# audit_log filters by an actor, delete_tenant is many transactions, and preview_trigger writes nothing
+OTHERS = ("audit_log", "delete_tenant", "preview_trigger")
 WRITING = sorted(name for name, verb in VERBS.items() if "actor" in _options(verb) and name not in OTHERS)
 
 
