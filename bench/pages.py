@@ -34,7 +34,7 @@ _QUERIES = {
         *("", "?status=dead", "?status=queued", "?status=running", "?status=scheduled", "?order=oldest"),
         *("?queue=queue-7", "?kind=kind-7", "?status=succeeded&kind=kind-7", "?train=order/7", "?q=019000", "?q=none"),
         *("?kind=none", "?status=dead&kind=none", "?train=none", "?unique_key=none", "?queue=none", "?source=schedule"),
-        *("?error=none", "?tag=none", "?correlation_id=none", f"?group={job_id(0)}"),
+        *("?error=0123456789abcdef", "?tag=none", "?correlation_id=none", f"?group={job_id(0)}"),
     ),
     "/trains": ("", "?blocked=1"),
     "/triggers": ("", "?type=event"),

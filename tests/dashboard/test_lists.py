@@ -9,6 +9,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
+import pytest
+
 from tests.dashboard.conftest import HOSTILE, Dashboard
 
 
@@ -93,6 +95,28 @@ def test_a_list_is_exported_whole_and_without_secrets(dashboard: Dashboard) -> N
         assert producer.get("/export/jobs.csv").status_code == 403
     with dashboard.visitor("stranger") as stranger:
         assert "example.com" not in stranger.get("/export/jobs.csv?tag=many").text
+
+
+def test_a_search_says_how_far_it_looked_and_leads_on(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("api.chapters.jobs", "dashboard.pages.jobs"):
+        monkeypatch.setattr(f"headway.{module}.SEARCHED", 2)
+    acme = dashboard.app.tenant("acme")
+    wanted = [acme.enqueue("send_email", {"to": "x"}, queue="searched", correlation_id="found").id for _ in range(3)]
+    for _ in range(4):
+        acme.enqueue("send_email", {"to": "x"}, queue="searched")
+    path = "/jobs?correlation_id=found&status=queued"
+    with dashboard.visitor("viewer") as viewer:
+        seen, words = [], []
+        shown = viewer.get(path).text
+        while next_page := re.search(r'rel="next" href="([^"]+)">Look further<', shown):
+            words += re.findall(r"(?:Nothing|Found) among the [a-z]+ 2 jobs", shown)
+            shown = viewer.get(unescape(next_page[1])).text
+            seen += [each for each in wanted if each in shown]
+        assert sorted(seen) == wanted
+        assert words[:2] == ["Nothing among the newest 2 jobs", "Nothing among the next 2 jobs"]
+        assert "Found among the next 2 jobs" in words
+        found = json.loads(viewer.get(path.replace("/jobs", "/export/jobs.json")).text)
+        assert [each["id"] for each in found] == wanted[::-1]
 
 
 def test_what_was_done_can_be_undone_where_there_is_an_undo(dashboard: Dashboard) -> None:

@@ -47,6 +47,7 @@ class JobVerbs(VerbBase):
         order: Order = "newest",
         offset: int = 0,
         raw: bool = False,
+        search_limit: int | None = None,
         **filters: Unpack[JobFilters],
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
@@ -58,9 +59,14 @@ class JobVerbs(VerbBase):
         `app.errors`. Orders: newest, oldest, priority (then oldest first), and run, in which one queue runs its queued
         jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips that many, by
         reading them.
+
+        No index finds a rare kind, queue, source, train, key or text of meta: those jobs are searched for among all.
+        With `search_limit` and no offset, the newest or oldest first, that many are looked at; if they are not all, the
+        list has `early` set, and `reached`, which the next page gets as `after`, although it may be short or empty.
         """
         last = _last(before, after, order)
-        return self._read(self._find(limit, last, order, filters, offset=offset, raw=raw), raw=raw)
+        find = self._find(limit, last, order, filters, offset=offset, raw=raw, search_limit=search_limit)
+        return self._read(find, raw=raw)
 
     def chain(self, job_id: str | UUID, *, raw: bool = False) -> list[Job]:
         """A job with those that it retries, and that retry it, the first one first; raises `NotFound`. Most jobs are
@@ -296,9 +302,10 @@ class JobVerbs(VerbBase):
         *,
         offset: int = 0,
         raw: bool = False,
+        search_limit: int | None = None,
     ) -> Op[list[Job]]:
         if not offset:
-            return self._page(limit, last, order, filters, raw)
+            return self._page(limit, last, order, filters, raw, search_limit)
 
         def steps() -> Steps[list[Job]]:
             left, at = offset, last
@@ -313,33 +320,45 @@ class JobVerbs(VerbBase):
         return Op(steps, writes=False)
 
     def _page(
-        self, limit: int, last: Cursor | None, order: Order, filters: Mapping[str, Any], raw: bool
+        self,
+        limit: int,
+        last: Cursor | None,
+        order: Order,
+        filters: Mapping[str, Any],
+        raw: bool,
+        search_limit: int | None = None,
     ) -> Op[list[Job]]:
         size = page_size(limit)
         single = one_value_each(filters)
         order = check_order(order, single[0] if len(single) == 1 else filters, last)
         tenant_id = self._tenant_to_read(filters.get("tenant"))
         wanted = [filter_of(one, tenant_id=tenant_id) for one in single]
-        ops = [self._store.ops.find(one, limit=size, order=order, after=last, raw=raw) for one in wanted]
+        each = None if search_limit is None else max(1, search_limit // len(wanted))
+        find = self._store.ops.find
+        ops = [find(one, limit=size, order=order, after=last, raw=raw, search_limit=each) for one in wanted]
         if len(ops) == 1:
             return ops[0]
 
         def steps() -> Steps[list[Job]]:
             found: Page[Job] = Page()
-            ends: list[Job] = []
+            key = sort_key(order)
+            ends = []  # beyond these, some may be missing
+            searched = False
             for op in ops:
                 part = yield from op.steps()
                 found += part
                 if isinstance(part, Page) and part.early:
-                    ends.append(part[-1])  # beyond this, some may be missing
+                    ends.append(part.reached or key(part[-1]))
+                    searched = searched or part.reached is not None
             backwards = order == "newest"
-            key = sort_key(order)
             found.sort(key=key, reverse=backwards)
-            if ends:
-                end = (max if backwards else min)(map(key, ends))
-                found = Page(job for job in found if (key(job) >= end if backwards else key(job) <= end))
-            page = Page(found[:size])
-            page.early = bool(ends)
+            if not ends:
+                return Page(found[:size])
+            end = (max if backwards else min)(ends)
+            page = Page([job for job in found if (key(job) >= end if backwards else key(job) <= end)][:size])
+            page.early = True
+            if searched and len(page) < size:
+                page.reached = end
             return page
 
         return Op(steps, writes=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,7 +24,8 @@ def masked(value: T, definitions: Definitions) -> T:
     shown: Any = value
     match value:
         case list():
-            shown = [masked(each, definitions) for each in value]
+            shown = copy(value)  # a page says where it ended
+            shown[:] = [masked(each, definitions) for each in value]
         case Job():
             schema = definitions.schema_of(value.kind)
             shown = _replaced(

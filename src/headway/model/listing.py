@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from headway.errors import InvalidJob
-from headway.model.ids import given_id
+from headway.model.ids import DEFAULT_TENANT_ID, given_id
 from headway.model.job import Job, Source
 from headway.model.status import Status
 
@@ -45,6 +45,16 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     id_to: str | None = None  # … up to this one, both included
     ids: tuple[str, ...] | None = None  # one of these
     error: str | None = None  # the fingerprint with which its last execution ended
+
+    @property
+    def is_a_search(self) -> bool:
+        """Whether jobs may have to be looked at one by one for those that match: unless an index finds only these, or
+        only few others."""
+        if not (self.ids is None and self.group_id is None and self.retry_of is None and self.parent_id is None):
+            return False
+        if self.status == "queued" or self.tenant_id == DEFAULT_TENANT_ID:  # no index has them in order of ids
+            return True
+        return self != Filter(tenant_id=self.tenant_id, status=self.status)
 
 
 class Cursor(msgspec.Struct, frozen=True):

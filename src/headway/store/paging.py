@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from headway.model.job import Job
-from headway.model.listing import Cursor
+from headway.model.listing import Cursor, Filter, Order
 from headway.store.ops import Row, Rows, Steps
 
 T = TypeVar("T")
@@ -19,9 +19,11 @@ _ID, _PRIORITY, _POSITION = (Job.__struct_fields__.index(name) for name in ("id"
 
 
 class Page(list[T]):
-    """A list that may have ended early: then there is more after its last item."""
+    """A list that may have ended early: then there is more after its last item, or after the id that was `reached` if
+    the search looked at as many jobs as it may."""
 
     early = False
+    reached: str | None = None
 
 
 def in_pieces(
@@ -41,4 +43,31 @@ def in_pieces(
         size += sum(len(value) for row in rows for value in row if isinstance(value, str))
         count = min(limit - len(found), (LIST_BYTES - size) * len(found) // size)
     found.early = bool(found)
+    return found
+
+
+def search_start(where: Filter, order: Order, after: Cursor | None, default: str) -> str:
+    """The id after which a search begins."""
+    start = default if after is None else after.id
+    if order == "newest":
+        return start if where.id_to is None else min(start, where.id_to)
+    return start if where.id_from is None else max(start, where.id_from)
+
+
+def first_edge(ids: Sequence[str], where: Filter, order: Order) -> str | None:
+    """Of the ids that the searches of several indexes may walk to, the one that all of them reach; None if that is
+    beyond the ids that are wanted."""
+    if not ids:
+        return None
+    if order == "newest":
+        edge = max(ids)
+        return None if where.id_from is not None and edge <= where.id_from else edge
+    edge = min(ids)
+    return None if where.id_to is not None and edge >= where.id_to else edge
+
+
+def reached(found: Page[T], limit: int, edge: str | None) -> Page[T]:
+    """The page of a search that looked at no job beyond the edge."""
+    if edge is not None and len(found) < limit and not found.early:
+        found.early, found.reached = True, edge
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
+
+import pytest
 
 from headway import Headway
 
@@ -47,6 +50,45 @@ def test_filters_orders_and_pages(app: Headway, client: Any, keys: dict[str, str
     first = ask.get("/jobs?limit=1").json()["next_cursor"]
     assert ask.get(f"/jobs?order=oldest&cursor={first}").status_code == 422
     assert ask.get(f"/jobs?offset=1&cursor={first}").status_code == 422
+
+
+def test_a_page_of_a_search_may_be_short_and_leads_on(
+    app: Headway, client: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.api.chapters.jobs.SEARCHED", 6)
+    acme, ask = app.tenant("acme"), client(keys["viewer"])
+    ids = [acme.enqueue("report", unique_key="k" if n == 1 else None, correlation_id=f"c{n % 8}").id for n in range(16)]
+    for n in range(0, 16, 3):
+        acme.cancel(ids[n])
+
+    def found(query: str) -> list[list[int]]:
+        pages, cursor = [], ""
+        while cursor is not None:
+            page = ask.get(f"/jobs?{query}{cursor and '&cursor=' + cursor}").json()
+            pages.append([ids.index(each["id"]) for each in page["items"]])
+            cursor = page["next_cursor"]
+        return pages
+
+    assert found("correlation_id=c7&status=queued") == [[7], []]  # 14 13 11 10 8 7, and 5 4 2 1
+    assert found("correlation_id=c1&order=oldest&status=queued") == [[1], []]
+    assert found("q=k&status=queued") == [[], [1]]
+    assert found("unique_key=k&status=canceled") == [[], []]  # six are canceled
+    # each status has its half of what may be looked at
+    both = found("correlation_id=c1&status=queued&status=canceled")
+    assert [*chain(*both)] == [9, 1]
+    assert len(both) > 2
+    assert found("status=queued&status=canceled&limit=5")[0] == [15, 14, 13, 12, 11]
+    assert found("correlation_id=c1&offset=1") == [[1]]  # whole: what is skipped must be found
+    pages, last = [], None
+    while True:
+        page = acme.jobs(correlation_id="c7", after=last, search_limit=6)
+        pages.append([ids.index(job.id) for job in page])
+        last = getattr(page, "reached", None)
+        if last is None:
+            break
+    assert [*chain(*pages)] == [15, 7]
+    assert len(pages) > 1
+    assert [ids.index(job.id) for job in acme.jobs(correlation_id="c7")] == [15, 7]
 
 
 def test_a_summary_counts_what_the_key_may_see(app: Headway, client: Any, keys: dict[str, str]) -> None:

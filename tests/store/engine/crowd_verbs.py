@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Change, Report
 from headway.model.listing import Cursor
 from headway.model.reported import Completion, Failure
@@ -126,6 +127,22 @@ INDEXED = {
     "the oldest dead": ({"status": "dead"}, "oldest", Cursor(job_id(FINISHED // 2))),
     "a line": ({"queue": "bulk"}, "run", None),
     "a line, deep": ({"queue": "bulk"}, "run", Cursor(job_id(0), 100, Crowd.queued[QUEUED // 2] * 1024)),
+}
+
+
+# what no index finds, looked for among so many
+SEARCHES = {
+    "a kind": ({"kind": "none"}, "newest"),
+    "a train, the oldest": ({"train": "none"}, "oldest"),
+    "a key of the default tenant": ({"tenant_id": DEFAULT_TENANT_ID, "unique_key": "none"}, "newest"),
+    "a key of a tenant": ({"tenant_id": tenant_id("nobody"), "unique_key": "none"}, "oldest"),
+    "a source of a status": ({"status": "succeeded", "source": "agent"}, "newest"),
+    "a queue of a status, the oldest": ({"status": "succeeded", "queue": "none"}, "oldest"),
+    "a queue of what is queued": ({"status": "queued", "queue": "none"}, "oldest"),
+    "a kind of a tag": ({"tags": ("common",), "kind": "none"}, "newest"),
+    "a kind of an error": ({"error": "0123456789abcdef", "kind": "none"}, "oldest"),
+    "a kind among ids": ({"id_from": job_id(0), "id_to": job_id(FINISHED), "kind": "none"}, "newest"),
+    "a kind among ids, the oldest": ({"id_from": job_id(0), "id_to": job_id(FINISHED), "kind": "none"}, "oldest"),
 }
 
 

@@ -16,7 +16,7 @@ from headway.model.fleet import MOST_QUEUED
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.listing import Filter
 from tests.store.engine.crowd import FINISHED, POSTGRES_ROWS, Crowd, job_id
-from tests.store.engine.crowd_verbs import INDEXED, LISTS, PAGE_READS, VERBS, page_reads, verbs
+from tests.store.engine.crowd_verbs import INDEXED, LISTS, PAGE_READS, SEARCHES, VERBS, page_reads, verbs
 from tests.tenant_ids import tenant_id
 
 MODES = ["auto", "force_custom_plan", "force_generic_plan"]
@@ -161,6 +161,17 @@ def test_a_page_by_tags_or_in_another_order_touches_about_a_page_on_postgres(cro
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.fetched <= 500, f"{cost}\n{cost.plan}"
     assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_touches_what_it_may_look_at_on_postgres(crowded, pg_ops, name):
+    where, order = SEARCHES[name]
+    op = pg_ops.find(Filter(**where), limit=50, order=order, search_limit=100)
+    for skip in range(3 if "error" in where else 2):
+        cost = measure(crowded, op, skip=skip)
+        assert cost.scanned == 0, f"{cost}\n{cost.plan}"
+        assert cost.fetched <= 1_000, f"{cost}\n{cost.plan}"
+        assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"
 
 
 def test_the_overview_counts_the_first_of_each_queue_on_postgres(crowded, pg_ops):

@@ -14,7 +14,7 @@ from headway.model.fleet import MOST_QUEUED
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.listing import Filter
 from tests.store.engine.crowd import RUNNING, SQLITE_ROWS
-from tests.store.engine.crowd_verbs import INDEXED, LISTS, PAGE_READS, VERBS, page_reads, verbs
+from tests.store.engine.crowd_verbs import INDEXED, LISTS, PAGE_READS, SEARCHES, VERBS, page_reads, verbs
 from tests.tenant_ids import tenant_id
 
 
@@ -96,6 +96,14 @@ def test_a_page_by_tags_or_in_another_order_takes_steps_for_about_a_page_on_sqli
     store, conn = sqlite_crowd
     where, order, after = INDEXED[name]
     steps = steps_of(store, conn, store.ops.find(Filter(**where), limit=50, order=order, after=after))
+    assert steps <= 50_000, f"{steps} steps"
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_takes_steps_for_what_it_may_look_at_on_sqlite(sqlite_crowd, name):
+    store, conn = sqlite_crowd
+    where, order = SEARCHES[name]
+    steps = steps_of(store, conn, store.ops.find(Filter(**where), limit=50, order=order, search_limit=100))
     assert steps <= 50_000, f"{steps} steps"
 
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from headway.errors import InvalidJob
-from headway.model.listing import Cursor, check_order, meta_paths
+from headway.model.listing import Cursor, Filter, check_order, meta_paths
+from tests.tenant_ids import tenant_id
 
 
 def pages(db, order, size, **where):
@@ -91,6 +92,62 @@ def test_a_cursor_stays_right_when_its_job_changes(db):
     line = db.find(order="run", limit=2, queue="default")
     db.change(line[-1].id, priority=1)
     assert [job.id for job in db.find(order="run", after=line[-1], queue="default")] == [*ids[4:], ids[1]]
+
+
+def searched(db, order, search_limit, size=50, **where):
+    """The ids that a search finds, page by page, and the ids at which it ended because it had looked at enough."""
+    found, edges, last = [], [], None
+    while True:
+        op = db.ops.find(Filter(**where), limit=size, order=order, after=last, search_limit=search_limit)
+        page = db.run(op)
+        found += [job.id for job in page]
+        if page.reached is None and len(page) < size:
+            return found, edges
+        if page.reached is not None:
+            assert page.early
+            edges.append(page.reached)
+        last = Cursor(page.reached or page[-1].id)
+
+
+def test_a_search_ends_where_it_looked_at_enough_and_goes_on_from_there(db):
+    ids = {n: db.enqueue(kind="rare" if n % 10 == 0 else "often", correlation_id=f"c{n}").id for n in range(30)}
+    assert searched(db, "newest", 7, kind="rare") == ([ids[20], ids[10], ids[0]], [ids[n] for n in (23, 16, 9, 2)])
+    assert searched(db, "oldest", 7, kind="rare") == ([ids[0], ids[10], ids[20]], [ids[n] for n in (6, 13, 20, 27)])
+    assert searched(db, "newest", 15, correlation_id="none") == ([], [ids[15], ids[0]])
+    assert searched(db, "newest", 30, unique_key="none") == ([], [ids[0]])
+    assert searched(db, "newest", 31, train="none") == ([], [])
+    # a full page has no edge; the next one begins after its last job
+    assert searched(db, "newest", 12, size=1, kind="rare") == ([ids[20], ids[10], ids[0]], [])
+    # a range of ids ends the search, too
+    within = {"id_from": ids[5], "id_to": ids[21], "kind": "rare"}
+    assert searched(db, "newest", 7, **within)[0] == [ids[20], ids[10]]
+    assert searched(db, "oldest", 7, **within)[0] == [ids[10], ids[20]]
+    assert searched(db, "newest", 100, **within) == ([ids[20], ids[10]], [])
+    # other orders, and what an index finds, are searched whole
+    for where in ({"ids": (ids[3], ids[20])}, {"retry_of": ids[0]}, {"group_id": ids[0]}, {"parent_id": ids[0]}):
+        assert searched(db, "newest", 1, kind="rare", **where)[1] == []
+    page = db.run(db.ops.find(Filter(kind="rare"), limit=9, order="priority", search_limit=1))
+    assert [job.id for job in page] == [ids[0], ids[10], ids[20]]
+
+
+def test_a_search_of_a_tenant_a_status_a_tag_or_an_error_walks_only_those(db):
+    tenant = tenant_id("other")
+    other = {}
+    for n in range(12):
+        db.settle(db.start(queue=f"q{n}", tags=("odd",) if n % 2 else ("even",)), "dead", error="Boom: x")
+        other[n] = db.enqueue(tenant_id=tenant, kind="rare" if n % 6 == 0 else "often", tags=("odd", "b")).id
+    dead = [job.id for job in db.find(status="dead")]
+    rare = [other[6], other[0]]
+    assert searched(db, "newest", 4, tenant_id=tenant, kind="rare") == (rare, [other[8], other[4], other[0]])
+    assert searched(db, "newest", 4, tenant_id=tenant, status="queued", kind="rare")[0] == rare
+    assert searched(db, "oldest", 5, tenant_id=tenant, kind="rare") == (rare[::-1], [other[4], other[9]])
+    assert searched(db, "newest", 5, status="dead", kind="none") == ([], [dead[4], dead[9]])
+    assert searched(db, "oldest", 5, status="dead", kind="none") == ([], [dead[7], dead[2]])
+    odd = [job.id for job in db.find(tags=("odd",))]
+    assert searched(db, "newest", 9, tags=("odd",), kind="none") == ([], [odd[8], odd[17]])
+    assert searched(db, "newest", 9, any_tags=("odd", "b"), kind="rare")[0] == rare
+    assert searched(db, "oldest", 5, tags=("odd",), tenant_id=tenant, kind="rare") == (rare[::-1], [other[4], other[9]])
+    assert searched(db, "newest", 5, status="queued")[0] == [*other.values()][::-1]
 
 
 def test_one_of_several_kinds_and_sources(db):

@@ -37,6 +37,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         order: Order = "newest",
         offset: int = 0,
         raw: bool = False,
+        search_limit: int | None = None,
         **filters: Unpack[JobFilters],
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
@@ -48,10 +49,15 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         `app.errors`. Orders: newest, oldest, priority (then oldest first), and run, in which one queue runs its queued
         jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips that many, by
         reading them.
+
+        No index finds a rare kind, queue, source, train, key or text of meta: those jobs are searched for among all.
+        With `search_limit` and no offset, the newest or oldest first, that many are looked at; if they are not all, the
+        list has `early` set, and `reached`, which the next page gets as `after`, although it may be short or empty.
         """
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
         last = _last(before, after, order)
-        return await self._aread(self._find(limit, last, order, filters, offset=offset, raw=raw), raw=raw)
+        find = self._find(limit, last, order, filters, offset=offset, raw=raw, search_limit=search_limit)
+        return await self._aread(find, raw=raw)
 
     async def achain(self, job_id: str | UUID, *, raw: bool = False) -> list[Job]:
         """A job with those that it retries, and that retry it, the first one first; raises `NotFound`. Most jobs are

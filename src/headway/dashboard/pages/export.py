@@ -122,7 +122,9 @@ async def _json(first: list[list[dict[str, Any]]], rows: AsyncIterator[list[dict
             yield between + msgspec.json.encode(each)
             between = b",\n"
     async for page in rows:
-        yield b"".join(between + msgspec.json.encode(each) for each in page)
+        if page:  # a search may have found nothing so far
+            yield between + b",\n".join(map(msgspec.json.encode, page))
+            between = b",\n"
     yield b"\n]\n"
 
 

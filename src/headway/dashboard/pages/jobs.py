@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 from urllib.parse import urlencode
 
+from headway.api.chapters.jobs import PAGE, SEARCHED
 from headway.api.routes import PREFIX
 from headway.dashboard.action_table import ACTIONS
 from headway.dashboard.table import Page, Pages
@@ -46,6 +47,7 @@ async def list_jobs(visit: Visit) -> Page:
         "kinds": sorted({kind for each in queues.items for kind in each.kinds} | {job["kind"] for job in jobs.items}),
         "chosen": query,
         "filtered": _in_words(query),
+        "searched": _searched(visit, query, jobs),
         "filter_json": json.dumps({name: value for name, value in query.items() if value and name != "order"}),
         "actions": ACTIONS,
         "copied": _copied(visit, query),
@@ -60,6 +62,14 @@ def asked(visit: Visit) -> dict[str, Any]:
     }
     found |= {name: visit.query.get(name) or None for name in _SINGLE}
     return found | {"order": visit.query.get("order") or "newest"}
+
+
+def _searched(visit: Visit, query: dict[str, Any], jobs: Any) -> str:
+    """Which jobs were looked at, if that is why the page is not full."""
+    if jobs.next_cursor is None or len(jobs.items) >= PAGE:
+        return ""
+    which = "next" if visit.query.get("cursor") else query["order"]
+    return f"{which} {SEARCHED:,} jobs"
 
 
 def _in_words(query: dict[str, Any]) -> str:

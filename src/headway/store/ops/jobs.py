@@ -271,10 +271,13 @@ class Jobs(Protocol):
         order: Order = "newest",
         after: Cursor | None = None,
         raw: bool = False,
+        search_limit: int | None = None,
     ) -> Op[list[Job]]:
         """The first jobs that match, in this order: newest or oldest (by id), by priority (then oldest first), or as a
         queue runs its queued jobs (`run`; the filter names the queue). `after` is where the previous page ended. Ends
-        early, with fewer than `limit`, where these hold more than 64 MiB."""
+        early, with fewer than `limit`, where these hold more than 64 MiB; with `search_limit`, and in order of ids,
+        also where it looked at that many jobs of the index that it walks: then `Page.reached` is the id that it got
+        to."""
         ...
 
     def attempts(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Attempt]]:

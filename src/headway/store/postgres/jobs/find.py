@@ -12,7 +12,7 @@ from headway.model.job import Job
 from headway.model.listing import Cursor, Filter, Order, several
 from headway.model.status import STATUSES
 from headway.store.ops import Op, Rows, Statement, Steps
-from headway.store.paging import in_pieces
+from headway.store.paging import first_edge, in_pieces, reached, search_start
 from headway.store.postgres.engine.decode import job
 from headway.store.postgres.jobs.reads import JOB
 from headway.store.postgres.stats.errors import not_added
@@ -44,12 +44,14 @@ _FILTER = """
               where x.job_id = j.id and x.fingerprint = $20 and x.fence = j.fence - (j.status = 'running')::integer)
         or j.id::text || '/' || j.fence - (j.status = 'running')::integer = any ($21::text[]))
 """
+_FIRST_ID, _LAST_ID = "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
 _OF_STATUS = "   and ($2::text is null or j.status = $2)"
 _LIMIT = " limit $22::integer"
-# what follows the cursor; $23 is its id, $24 its priority, $25 its position
+# what follows the cursor; $23 is its id, $24 its priority, $25 its position; in order of ids, $24 is the edge of the
+# search
 _AFTER: dict[Order, str] = {
-    "newest": "   and ($23::uuid is null or j.id < $23)",
-    "oldest": "   and ($23::uuid is null or j.id > $23)",
+    "newest": "   and ($23::uuid is null or j.id < $23) and ($24::uuid is null or j.id >= $24)",
+    "oldest": "   and ($23::uuid is null or j.id > $23) and ($24::uuid is null or j.id <= $24)",
     "priority": "   and ($23::uuid is null or (j.priority, j.id) > ($24::smallint, $23))",
 }
 _SORTED: dict[Order, str] = {
@@ -62,14 +64,14 @@ _SORTED: dict[Order, str] = {
 _FINISHED: dict[Order, str] = {
     "newest": """
    and j.finished_at is not null
-   and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)
+   and (j.status, j.id) >= ($2::text, coalesce($24::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
    and (j.status, j.id) < ($2, coalesce($23::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
  order by j.status desc, j.id desc
 """,
     "oldest": """
    and j.finished_at is not null
    and (j.status, j.id) > ($2::text, coalesce($23::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
-   and (j.status, j.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+   and (j.status, j.id) <= ($2, coalesce($24::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
  order by j.status, j.id
 """,
 }
@@ -123,15 +125,17 @@ with {first} matching as materialized (
 def _of_tenant(order: Order) -> str:
     """The page of each status, then the page of them. As a range of (status, id), which only the index jobs_tenant
     serves: the planner would walk through what other tenants have."""
-    first, last = "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+    first, last = _FIRST_ID, _LAST_ID
     if order == "newest":
         behind, way = (
-            f">= (s.status, {first}::uuid) and (j.status, j.id) < (s.status, coalesce($23::uuid, {last}::uuid))",
+            f">= (s.status, coalesce($24::uuid, {first}::uuid))"
+            f" and (j.status, j.id) < (s.status, coalesce($23::uuid, {last}::uuid))",
             "desc",
         )
     else:
         behind, way = (
-            f"<= (s.status, {last}::uuid) and (j.status, j.id) > (s.status, coalesce($23::uuid, {first}::uuid))",
+            f"<= (s.status, coalesce($24::uuid, {last}::uuid))"
+            f" and (j.status, j.id) > (s.status, coalesce($23::uuid, {first}::uuid))",
             "",
         )
     return f"""
@@ -159,7 +163,7 @@ def _tagged(order: Order) -> str:
     """From the tags, each in order of the ids, as far as the page needs."""
     if order == "priority":
         return _gathered(order, _JOBS_WITH_TAGS)
-    ahead, way = ("<", "desc") if order == "newest" else (">", "")
+    ahead, within, way = ("<", ">=", "desc") if order == "newest" else (">", "<=", "")
     return f"""
 with page as materialized (
   select distinct t.id
@@ -171,6 +175,7 @@ with page as materialized (
         cross join lateral (select from headway.jobs j {_FILTER} {_OF_STATUS} and j.id = g.job_id limit 1) j
        where g.tag = w.tag
          and ($23::uuid is null or g.job_id {ahead} $23)
+         and ($24::uuid is null or g.job_id {within} $24)
          and ($1::uuid is null or g.tenant_id = $1)
        order by g.job_id {way}
        {_LIMIT}
@@ -188,7 +193,7 @@ def _erred(order: Order) -> str:
     """From the jobs that had this error last, in order of their ids, and from those that are not noted yet."""
     if order == "priority":
         return _gathered(order, _JOBS_WITH_ERROR)
-    ahead, way = ("<", "desc") if order == "newest" else (">", "")
+    ahead, within, way = ("<", ">=", "desc") if order == "newest" else (">", "<=", "")
     return f"""
 with page as materialized (
   select t.id
@@ -199,6 +204,7 @@ with page as materialized (
          cross join lateral (select from headway.jobs j {_FILTER} {_OF_STATUS} and j.id = g.job_id limit 1) j
         where g.fingerprint = $20
           and ($23::uuid is null or g.job_id {ahead} $23)
+          and ($24::uuid is null or g.job_id {within} $24)
         order by g.job_id {way}
         {_LIMIT})
       union
@@ -240,6 +246,41 @@ with line as materialized ({_line("null")} union all {_line("not null")})
  where $2::text is null or $2 = 'queued'
  order by j.priority, j.position, j.id
 """  # noqa: S608 - texts of this file
+
+
+def _edge(scan: str, order: Order) -> str:
+    """The id at which a search has walked over $2 + 1 rows of the index that this scan walks, without its filter. $1 is
+    the cursor, $3 the statuses, tags or error to walk, $4 the tenant."""
+    ahead, way = ("<", "desc") if order == "newest" else (">", "")
+    from_, to = ("$1::uuid", _FIRST_ID) if order == "newest" else (_LAST_ID, "$1::uuid")
+    of_status = f"""
+    (j.status, j.id) < (n.name, {from_})
+       and (j.status, j.id) > (n.name, {to})
+     order by j.status {way}, j.id {way}
+"""
+    of_job = f"j.job_id {ahead} $1::uuid order by j.job_id {way}"
+    id_, walk = {
+        "every": ("id", f"headway.jobs j where j.id {ahead} $1::uuid order by j.id {way}"),
+        "finished": ("id", f"headway.jobs j where j.finished_at is not null and {of_status}"),
+        "tenant": ("id", f"headway.jobs j where j.tenant_id = $4::uuid and {of_status}"),
+        "tagged": (
+            "job_id",
+            f"headway.job_tags j where ($4::uuid is null or j.tenant_id = $4) and j.tag = n.name and {of_job}",
+        ),
+        "erred": ("job_id", f"headway.job_errors j where j.fingerprint = n.name and {of_job}"),
+    }[scan]
+    return f"""
+select t.id
+  from unnest($3::text[]) as n (name)
+  cross join lateral (
+    select j.{id_} as id
+      from {walk}
+     limit 1
+    offset $2::integer
+  ) t
+"""  # noqa: S608 - texts of this file
+
+
 _BY_ID: tuple[Order, ...] = ("newest", "oldest")
 _SQL: dict[tuple[str, Order], str] = {
     **{("every", order): _every(order) for order in _BY_ID},
@@ -251,6 +292,10 @@ _SQL: dict[tuple[str, Order], str] = {
     **{("tenant", order): _of_tenant(order) for order in _BY_ID},
     ("line", "run"): _RUN,
 }
+_EDGES = {
+    (scan, order): _edge(scan, order) for scan in ("every", "finished", "tenant", "tagged", "erred") for order in _BY_ID
+}
+_ENDS: dict[Order, str] = {"newest": _LAST_ID.strip("'"), "oldest": _FIRST_ID.strip("'")}
 _LEAST = Cursor("00000000-0000-0000-0000-000000000000", -32_768, -(2**63))
 
 
@@ -263,10 +308,13 @@ class FindVerbs:
         order: Order = "newest",
         after: Cursor | None = None,
         raw: bool = False,
+        search_limit: int | None = None,
     ) -> Op[list[Job]]:
-        sql = _SQL[_scan(where, order), order]
+        scan = _scan(where, order)
+        sql = _SQL[scan, order]
         params = _params(where)
         fresh: list[str] | None = None  # executions that are not noted as its yet
+        edge: str | None = None  # the last id of the search
 
         def page(count: int, last: Cursor | None) -> Steps[Rows]:
             match order:
@@ -276,16 +324,33 @@ class FindVerbs:
                 case "priority":
                     keys = [None, None] if last is None else [last.id, last.priority]
                 case _:
-                    keys = [None if last is None else last.id]
+                    keys = [None if last is None else last.id, edge]
             return (yield Statement(sql, [*params, fresh, count, *keys]))
 
         def steps() -> Steps[list[Job]]:
-            nonlocal fresh
+            nonlocal fresh, edge
             if where.error is not None:
                 fresh = yield from not_added(where.tenant_id, where.error)
-            return (yield from in_pieces(limit, after, page, partial(job, raw=raw)))
+            if search_limit is not None and where.is_a_search and (scan, order) in _EDGES:
+                rows = yield Statement(_EDGES[scan, order], _walk(scan, where, order, after, search_limit))
+                edge = first_edge([str(row[0]) for row in rows], where, order)
+            return reached((yield from in_pieces(limit, after, page, partial(job, raw=raw))), limit, edge)
 
         return Op(steps, writes=False)
+
+
+def _walk(scan: str, where: Filter, order: Order, after: Cursor | None, most: int) -> list[Any]:
+    """The parameters of an edge."""
+    start = search_start(where, order, after, _ENDS[order])
+    names: dict[str, list[str]] = {
+        "every": [""],
+        "finished": [str(where.status)],
+        "tenant": list(STATUSES) if where.status is None else [where.status],
+        "tagged": list(where.tags[:1] if where.tags else where.any_tags or ()),
+        "erred": [str(where.error)],
+    }
+    of_tenant = [where.tenant_id] if scan in ("tenant", "tagged") else []
+    return [start, most - 1, names[scan], *of_tenant]
 
 
 def _scan(where: Filter, order: Order) -> str:

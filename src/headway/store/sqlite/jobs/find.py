@@ -6,13 +6,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from headway.clock import to_micros
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
 from headway.model.listing import Cursor, Filter, Order, several
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Row, Rows, Statement, Steps
-from headway.store.paging import in_pieces
+from headway.store.paging import first_edge, in_pieces, reached, search_start
 from headway.store.sqlite.engine.decode import to_job
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -20,22 +22,38 @@ from headway.store.sqlite.stats.errors import not_added
 
 _SQL = statements("jobs/find")
 _JOBS = statements("jobs/reads")["jobs"]
-# what follows the cursor, and the order of a page
+# what follows the cursor, up to the edge of the search, and the order of a page
 _ENDS: dict[Order, str] = {
-    "newest": " and {id} < ?24 order by {id} desc limit ?23",
-    "oldest": " and {id} > ?24 order by {id} limit ?23",
+    "newest": " and {at} < ?24 and {at} >= ?25 order by {id} desc limit ?23",
+    "oldest": " and {at} > ?24 and {at} <= ?25 order by {id} limit ?23",
     "priority": " and (jobs.priority, jobs.id) > (?25, ?24) order by jobs.priority, jobs.id limit ?23",
     "run": " and (jobs.priority, jobs.position, jobs.id) > (?25, ?26, ?24)"
     " order by jobs.priority, jobs.position, jobs.id limit ?23",
 }
 _IDS = {"tagged": "tagged.job_id", "tagged_of_tenant": "tagged.job_id", "erred": "erred.job_id"}
+# a range of ids is walked between its own ends, which are as narrow as the cursor and the edge
+_BESIDES = {"range": "+jobs.id"}
 _PAGES = {
-    (scan, order): text + end.format(id=_IDS.get(scan, "jobs.id"))
+    (scan, order): text + end.format(id=_IDS.get(scan, "jobs.id"), at=_BESIDES.get(scan, _IDS.get(scan, "jobs.id")))
     for scan, text in _SQL.items()
     for order, end in _ENDS.items()
 }
+_WAYS: dict[Order, str] = {
+    "newest": " and {id} < ?5 order by {id} desc limit 1 offset ?6 - 1",
+    "oldest": " and {id} > ?5 order by {id} limit 1 offset ?6 - 1",
+}
+_EDGES = {
+    (scan, order): text + way.format(id=_IDS.get(scan, "jobs.id"))
+    for scan, text in statements("jobs/find_edges").items()
+    for order, way in _WAYS.items()
+}
 _BEFORE_ALL = Cursor("", -(2**63), -(2**63))
-_AFTER_EVERY_ID = Cursor("g")
+_START: dict[Order, Cursor] = {
+    "newest": Cursor("g"),  # after every id
+    "oldest": _BEFORE_ALL,
+    "priority": _BEFORE_ALL,
+    "run": _BEFORE_ALL,
+}
 
 
 class FindVerbs(Verbs):
@@ -47,28 +65,57 @@ class FindVerbs(Verbs):
         order: Order = "newest",
         after: Cursor | None = None,
         raw: bool = False,
+        search_limit: int | None = None,
     ) -> Op[list[Job]]:
+        scans = _scans(where, order)
         fresh: str | None = None  # executions that are not noted as its yet
+        edge: str | None = None  # the last id of the search
 
         def page(count: int, last: Cursor | None) -> Steps[Rows]:
-            last = last or (_AFTER_EVERY_ID if order == "newest" else _BEFORE_ALL)
-            keys = {"priority": (last.priority,), "run": (last.priority, last.position)}.get(order, ())
+            last = last or _START[order]
+            within = _narrowed(where, order, last.id, edge)
+            ends = {
+                "newest": (edge or "",),
+                "oldest": (edge or "g",),
+                "priority": (last.priority,),
+                "run": (last.priority, last.position),
+            }
             found: dict[str, Row] = {}
-            for scan, tag, status in _scans(where, order):
-                params = (*_params(where, status), fresh, tag, count, last.id, *keys)
+            for scan, tag, status in scans:
+                params = (*_params(within, status), fresh, tag, count, last.id, *ends[order])
                 found |= {row[0]: row for row in (yield Statement(_PAGES[scan, order], params))}
             ids = sorted(found, key=lambda job_id: _key(found[job_id], order), reverse=order == "newest")[:count]
             rows = yield Statement(_JOBS, (json_list(ids), where.tenant_id))
             by_id = {row[0]: row for row in rows}
             return [by_id[job_id] for job_id in ids if job_id in by_id]
 
+        def walked_to(most: int) -> Steps[str | None]:
+            start = search_start(where, order, after, _START[order].id)
+            ids = []
+            for scan, tag, status in scans:
+                if (scan, order) in _EDGES:
+                    params = (where.tenant_id, status, tag, where.error, start, most)
+                    ids += [str(row[0]) for row in (yield Statement(_EDGES[scan, order], params))]
+            return first_edge(ids, where, order)
+
         def steps() -> Steps[list[Job]]:
-            nonlocal fresh
+            nonlocal fresh, edge
             if where.error is not None:
                 fresh = json_list((yield from not_added(where.tenant_id, where.error)))
-            return (yield from in_pieces(limit, after, page, partial(to_job, raw=raw)))
+            if search_limit is not None and where.is_a_search:
+                edge = yield from walked_to(search_limit)
+            return reached((yield from in_pieces(limit, after, page, partial(to_job, raw=raw))), limit, edge)
 
         return SqliteOp(steps, writes=False)
+
+
+def _narrowed(where: Filter, order: Order, last: str, edge: str | None) -> Filter:
+    """A range of ids, no wider than from the cursor to the edge: SQLite walks from one end of it to the other."""
+    if where.id_from is None or where.id_to is None or order not in _WAYS:
+        return where
+    if order == "newest":
+        return msgspec.structs.replace(where, id_to=min(where.id_to, last), id_from=max(where.id_from, edge or ""))
+    return msgspec.structs.replace(where, id_from=max(where.id_from, last), id_to=min(where.id_to, edge or "g"))
 
 
 def _scans(where: Filter, order: Order) -> list[tuple[str, str | None, Status | None]]:
