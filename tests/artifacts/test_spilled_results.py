@@ -81,6 +81,7 @@ def test_a_result_over_the_limit_is_an_artifact_and_every_reader_gets_the_value(
         found = app.result(jobs[name], timeout=5)
         limit = "4,000" if name == "too large" else "1,000"
         assert (found.status, f"over the limit of {limit}" in str(found.error)) == ("dead", True)
+        assert ("or let it spill: @app.job(spill=True)" in str(found.error)) is (name == "without")
 
     # the row has a reference, which lists show as it is
     kept = app.artifacts(jobs["spilled"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway import Context, Headway
+from headway import Context, Done, Headway, Machine, step
 from headway.model.ids import new_id
 
 
@@ -65,10 +65,19 @@ def test_a_result_too_large_for_a_row_is_shown_as_its_file(
     def survey() -> str:
         return "x" * 2_000
 
-    job = survey.enqueue()
+    @app.machine
+    class Surveyor(Machine, spill=True):
+        @step
+        def start(self, ctx: Context[Any]) -> Done:
+            return Done("y" * 3_000)
+
+    job, machine = survey.enqueue(), app.enqueue("surveyor")
     app.run(until_idle=True)
-    (kept,) = app.artifacts(job.id)
+    (kept,), (of_machine,) = app.artifacts(job.id), app.artifacts(machine.id)
     app.close()
+    said = cli.ok("machines", "show", machine.id)
+    assert f"3,002 bytes of JSON in an artifact: headway artifacts get {of_machine.id}" in " ".join(said.split())
+    assert "$artifact" not in said
     assert f"2,002 bytes of JSON in an artifact: headway artifacts get {kept.id}" in cli.ok("jobs", "show", job.id)
     assert cli.json("jobs", "show", job.id)["result"] == {"$artifact": kept.id}
     assert cli.json("jobs", "wait", job.id)["result"] == "x" * 2_000

@@ -148,15 +148,17 @@ class ClaimedStep:
         state_limit: int,
         continues: bool,
         failure: str | None = None,
+        may_spill: bool = False,
     ) -> Settlement:
         """The settlement for the outcome of the step, or of `handle` after a failure.
 
         Raises `InvalidOutcome` for what is not an outcome or cannot be carried out, `InvalidPayload` for a result that
-        cannot be stored.
+        cannot be stored. `may_spill`: a larger one could be, if the kind let it spill.
         """
         assert isinstance(ctx, StepContext)
         self._check(outcome, handled=failure is not None)
-        return SettlementBuilder(self, ctx, result_limit, state_limit, continues, failure).build(outcome)
+        builder = SettlementBuilder(self, ctx, result_limit, state_limit, continues, failure, may_spill=may_spill)
+        return builder.build(outcome)
 
     def _check(self, outcome: Any, *, handled: bool) -> None:
         if isinstance(outcome, _OUTCOMES):

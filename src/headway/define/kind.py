@@ -214,8 +214,11 @@ class Kind(Generic[P, R]):
             kwargs[self.context_param] = ctx
         return self.fn, args, kwargs
 
-    def settlement_of(self, ctx: Context, value: Any, *, result_limit: int, **_: Any) -> Settlement:
-        """The settlement for the returned value; raises `InvalidPayload` if that cannot be stored."""
+    def settlement_of(
+        self, ctx: Context, value: Any, *, result_limit: int, may_spill: bool = False, **_: Any
+    ) -> Settlement:
+        """The settlement for the returned value; raises `InvalidPayload` if that cannot be stored. `may_spill`: a
+        larger result could be, if the kind let it spill."""
         if type(value) is Done:
             value = value.result
         elif ctx.gave_way:
@@ -227,7 +230,8 @@ class Kind(Generic[P, R]):
                 f"{self.name} returned {type(value).__name__}(…), and it is a plain job: only the steps of a Machine "
                 "return other outcomes than Done; return the value itself, or raise Retry, Snooze or Cancel"
             )
-        return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
+        advice = ", or let it spill: @app.job(spill=True)" if may_spill else ""
+        return succeeded(ctx.claim, encode(value, limit=result_limit, what="result", advice=advice))
 
     def decode(self, payload: str, secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
         """The arguments of a payload, without the context. `secret` resolves its references (None: as for a job of the

@@ -34,6 +34,8 @@ class SettlementBuilder:
         state_limit: int,
         continues: bool,
         failure: str | None,
+        *,
+        may_spill: bool,
     ) -> None:
         self._claimed = claimed
         self._ctx = ctx
@@ -42,6 +44,7 @@ class SettlementBuilder:
         self._state_limit = state_limit
         self._continues = continues
         self._failure = failure
+        self._may_spill = may_spill
 
     def build(self, outcome: Any) -> Settlement:
         try:
@@ -151,7 +154,8 @@ class SettlementBuilder:
     def _done(self, outcome: Done) -> Settlement:
         result = None
         if outcome.result is not None:
-            result = encode(outcome.result, limit=self._result_limit, what="result")
+            advice = ", or let it spill: class …(Machine, spill=True)" if self._may_spill else ""
+            result = encode(outcome.result, limit=self._result_limit, what="result", advice=advice)
         return self._settled(self._last("done"), "succeeded", result=result)
 
     def _stop(self, outcome: Stop) -> Settlement:

@@ -34,8 +34,9 @@ _SCALAR_BASES = (int, float, str, datetime, Enum)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def encode(value: object, *, limit: int, what: str = "payload") -> str:
-    """The value as JSON text of at most `limit` bytes; raises `InvalidPayload` for what a store cannot keep.
+def encode(value: object, *, limit: int, what: str = "payload", advice: str = "") -> str:
+    """The value as JSON text of at most `limit` bytes; raises `InvalidPayload` for what a store cannot keep. `advice`:
+    what else can be done about a text that is too long.
 
     >>> encode({"user_id": 7}, limit=100)
     '{"user_id":7}'
@@ -43,13 +44,13 @@ def encode(value: object, *, limit: int, what: str = "payload") -> str:
     A `msgspec.Raw` is JSON text already, and stays as it is: with its spaces, and with numbers of any length.
     """
     if type(value) is msgspec.Raw:
-        return _as_it_is(bytes(value), limit, what)
+        return _as_it_is(bytes(value), limit, what, advice)
     try:
         text = _encoder.encode(value)
     except Exception as error:
         raise InvalidPayload(_explain(value, what, error)) from error
     if len(text) > limit:
-        raise _too_long(text, limit, what)
+        raise _too_long(text, limit, what, advice)
     # msgspec writes these without complaint; only a text that may hold one pays for looking at every value
     if (
         b"\\u0000" in text
@@ -64,9 +65,9 @@ def encode(value: object, *, limit: int, what: str = "payload") -> str:
     return text.decode()
 
 
-def _as_it_is(text: bytes, limit: int, what: str) -> str:
+def _as_it_is(text: bytes, limit: int, what: str, advice: str) -> str:
     if len(text) > limit:
-        raise _too_long(text, limit, what)
+        raise _too_long(text, limit, what, advice)
     value = read(text, what=what)
     if b"\\u0000" in text:
         fault = _find(value, 1)
@@ -75,10 +76,10 @@ def _as_it_is(text: bytes, limit: int, what: str) -> str:
     return text.decode()
 
 
-def _too_long(text: bytes, limit: int, what: str) -> InvalidPayload:
+def _too_long(text: bytes, limit: int, what: str, advice: str) -> InvalidPayload:
     return InvalidPayload(
         f"the {what} is {len(text):,} bytes of JSON, over the limit of {limit:,}: "
-        "store the blob elsewhere (a file, an object store, a table) and pass a reference to it"
+        f"store the blob elsewhere (a file, an object store, a table) and pass a reference to it{advice}"
     )
 
 

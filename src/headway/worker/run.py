@@ -192,6 +192,7 @@ class Runner:
                 state_limit=self._state_limit,
                 continues=self._may_continue(run),
                 failure=failure,
+                may_spill=not run.handler.options.spill,
             )
             if run.ctx.given:
                 check_exposure(outcome, run.ctx.given)

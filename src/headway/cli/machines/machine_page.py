@@ -33,9 +33,15 @@ Part = str | tuple[str, str]
 
 
 def show_machine(
-    job: Job, executions: Sequence[StepExecution], children: Mapping[int, Sequence[Child]], *, earlier: int
+    job: Job,
+    executions: Sequence[StepExecution],
+    children: Mapping[int, Sequence[Child]],
+    *,
+    earlier: int,
+    result_file: str | None,
 ) -> None:
-    """`children`: by the fence that spawned them. `earlier`: how many executions are left out."""
+    """`children`: by the fence that spawned them. `earlier`: how many executions are left out. `result_file`: where the
+    result is, if it is too large for the job's row."""
     from rich.text import Text
 
     version = "" if job.version is None else f" version {job.version}"
@@ -54,7 +60,10 @@ def show_machine(
     if executions:
         _timeline(job, executions, children)
     _block("state", job.payload if job.state is None else job.state)
-    if job.result is not None:
+    if result_file is not None:
+        console().print("\nresult", style="bold")
+        _line(Text(f"  {result_file}"))
+    elif job.result is not None:
         _block("result", mask(job.result))
     if job.error and job.status in FINISHED:
         console().print("\nerror", style="bold")

@@ -200,9 +200,11 @@ def show(cli: Invocation, /, job_id: str, limit: int) -> None:
         return
     if job.step is None:
         note(f"it has no step; if it is a plain job: {cli.typed('jobs', 'show', job.id)}")
+    from headway.cli.jobs.job_page import result_file
     from headway.cli.machines.machine_page import show_machine
 
-    show_machine(job, shown, children, earlier=len(executions) - len(shown))
+    attempts = app.attempts(job_id) if job.result is not None else []
+    show_machine(job, shown, children, earlier=len(executions) - len(shown), result_file=result_file(job, attempts))
     _notes(cli, job, signals)
 
 
