@@ -20,6 +20,7 @@ from headway.model.duration import Duration, to_ms
 from headway.model.fleet import MOST_QUEUED
 from headway.model.overview import (
     LATELY,
+    SAMPLED,
     Overview,
     TenantPulse,
     of_database,
@@ -78,10 +79,11 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
         `InvalidJob`."""
         now = from_micros(self.clock.now())
         first = now - timedelta(milliseconds=to_ms(since, "since"))
-        stats = self.stats(since=since, by="tenant")
-        ids = sorted({stat.tenant_id for stat in stats if stat.tenant_id is not None})
-        names = self._run(self._for_all_tenants("compare tenants", self._store.ops.tenants(ids)))
-        return side_by_side(stats, names, first, now)
+        begin, end = self._between("minute", since, None)
+        op = self._store.ops.stats_side_by_side(since=begin, until=end, sampled_after=now - SAMPLED)
+        numbers = self._run(self._for_all_tenants("compare tenants", op))
+        names = self._run(self._store.ops.tenants(sorted(numbers)))
+        return side_by_side(numbers, names, first)
 
 
 def free_bytes(path: str) -> int | None:

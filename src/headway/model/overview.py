@@ -12,7 +12,7 @@ from headway.model.duration import show_ms
 from headway.model.error_groups import ErrorGroup
 from headway.model.event import Event
 from headway.model.fleet import MOST_QUEUED, Queue, Worker
-from headway.model.stats import COUNTS, Stat, Times, added, time_taken_ms
+from headway.model.stats import COUNTS, Numbers, Stat, Times, added, time_taken_ms
 from headway.model.train import Train
 from headway.model.trigger import Trigger
 from headway.model.vitals import Condition
@@ -53,7 +53,8 @@ MOST_COUNTED = 10_000
 """How many jobs pages count of each queue and status, at most: a number is worth no scan."""
 LATELY = timedelta(minutes=12)
 """How far back it looks for what is queued and whether it moves: as long as something may wait, and a sample's age."""
-_LATELY = timedelta(minutes=2)  # a sample of this minute may not be there yet
+SAMPLED = timedelta(minutes=2)
+"""How old the sample is that tells what is queued now, at most: one of this minute may not be there yet."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,29 +106,24 @@ class TenantPulse(msgspec.Struct, frozen=True, kw_only=True):
     pulse: Pulse
 
 
-def side_by_side(stats: Iterable[Stat], names: Mapping[str, str], since: datetime, now: datetime) -> list[TenantPulse]:
-    """The tenants of these numbers, which are those of a span by tenant and minute; the busiest first."""
-    found: dict[str, list[Stat]] = {}
-    for stat in stats:
-        if stat.tenant_id is not None:
-            found.setdefault(stat.tenant_id, []).append(stat)
-    taken = {tenant_id: sum(time_taken_ms(stat.runs) for stat in of) for tenant_id, of in found.items()}
+def side_by_side(numbers: Mapping[str, Numbers], names: Mapping[str, str], since: datetime) -> list[TenantPulse]:
+    """The tenants with their numbers of a span, by id; the busiest first."""
+    taken = {tenant_id: time_taken_ms(of.runs) for tenant_id, of in numbers.items()}
     whole = sum(taken.values())
-    sampled = {tenant_id: [stat for stat in of if now - stat.at < _LATELY] for tenant_id, of in found.items()}
     return [
         TenantPulse(
             tenant_id=tenant_id,
             tenant=names.get(tenant_id, tenant_id),
-            depth=next((stat.depth for stat in reversed(sampled[tenant_id]) if stat.depth is not None), 0),
-            oldest_ms=next((stat.oldest_ms for stat in reversed(sampled[tenant_id]) if stat.depth is not None), None),
+            depth=of.depth or 0,
+            oldest_ms=of.oldest_ms,
             share=taken[tenant_id] / whole if whole else 0.0,
-            pulse=pulse(of, since),
+            pulse=pulse([of], since),
         )
-        for tenant_id, of in sorted(found.items(), key=lambda item: (-taken[item[0]], item[0]))
+        for tenant_id, of in sorted(numbers.items(), key=lambda item: (-taken[item[0]], item[0]))
     ]
 
 
-def pulse(stats: Iterable[Stat], since: datetime) -> Pulse:
+def pulse(stats: Iterable[Stat | Numbers], since: datetime) -> Pulse:
     found = list(stats)
     waits: Times = {}
     runs: Times = {}
@@ -152,7 +148,7 @@ def sampled(stats: Iterable[Stat], now: datetime) -> dict[tuple[str, str, str], 
     """The last sample of what is queued, by tenant, queue and kind; `stats` are those of minutes."""
     found: dict[tuple[str, str, str], Stat] = {}
     for stat in stats:
-        if stat.depth and now - stat.at < _LATELY and stat.tenant_id and stat.queue and stat.kind:
+        if stat.depth and now - stat.at < SAMPLED and stat.tenant_id and stat.queue and stat.kind:
             found[stat.tenant_id, stat.queue, stat.kind] = stat
     return found
 
@@ -195,7 +191,7 @@ def of_starving(
     started: dict[tuple[str | None, str | None, str | None], int] = {}
     busy: dict[str | None, int] = {}
     for stat in stats:
-        if now - stat.at < LONG + _LATELY:
+        if now - stat.at < LONG + SAMPLED:
             started[stat.tenant_id, stat.queue, stat.kind] = (
                 started.get((stat.tenant_id, stat.queue, stat.kind), 0) + stat.started
             )

@@ -30,6 +30,7 @@ BOUNDS_MS: tuple[int, ...] = (1, *sorted(n << shift for shift in range(30) for n
 A time is in bucket `n` if it is at least `BOUNDS_MS[n - 1]` and less than `BOUNDS_MS[n]`; histograms over the same
 bounds are added bucket by bucket.
 """
+_HISTOGRAMS = msgspec.json.Decoder(list[dict[int, int]])
 LONGEST_MS = (1 << 31) - 1  # what a delta can hold
 
 SAMPLES = 32
@@ -165,6 +166,19 @@ def added(one: Mapping[int, int], other: Mapping[int, int]) -> Times:
     if not one or not other:
         return dict(one or other)
     return {**one, **{number: one.get(number, 0) + count for number, count in other.items()}}
+
+
+def histograms_added(texts: str) -> Times:
+    """A list of histograms in JSON as one.
+
+    >>> histograms_added('[{"1": 2, "3": 1}, {}, {"3": 4}]')
+    {1: 2, 3: 5}
+    """
+    found: Times = {}
+    for times in _HISTOGRAMS.decode(texts):
+        for number, count in times.items():
+            found[number] = found.get(number, 0) + count
+    return found
 
 
 def quantile(times: Mapping[int, int], q: float) -> float | None:

@@ -18,6 +18,7 @@ from headway.model.stats import (
     SPANS,
     Numbers,
     added,
+    begin,
     bucket,
     quantile,
 )
@@ -280,6 +281,38 @@ def test_sums_are_what_their_rows_add_up_to(db):
     db.enqueue(kind="l", queue="b")
     fold(db)
     assert sums("total", span="day") == {(nobody, "", ""): (10, 9)}
+
+
+def test_tenants_side_by_side_have_the_sums_of_their_minutes_and_their_last_sample(db):
+    begun = db.now()
+    acme = {"tenant_id": tenant_id("acme"), "tenant": "acme"}
+    for n in range(4):
+        for m in range(n + 1):
+            claim = db.start(kind="k", queue=f"q{n}{m}", **(acme if m % 2 else {}))
+            db.advance(3 * n)
+            db.settle(claim, "dead" if m else "succeeded")
+        db.enqueue_ids(n, kind="waits", queue="slow", **acme)
+        if n < 3:  # the rest are deltas
+            fold(db, depths=db.run(db.ops.depths()))
+        db.advance(70)
+    now = db.now()
+
+    def found(since, sampled_after=begun - DAYS):
+        op = db.ops.stats_side_by_side(since=begin(since, "minute"), until=now, sampled_after=sampled_after)
+        return db.run(op)
+
+    for since in (begun, begun + timedelta(seconds=140), now + timedelta(days=1)):
+        by_minute = [row for row in rows(db, level="tenants") if row.at >= begin(since, "minute")]
+        expected = {
+            tenant: total(row for row in by_minute if row.tenant_id == tenant)
+            for tenant in {row.tenant_id for row in by_minute}
+        }
+        for tenant, numbers in expected.items():
+            sampled = [row.numbers for row in by_minute if row.tenant_id == tenant and row.numbers.depth is not None]
+            numbers.depth, numbers.oldest_ms = (sampled[-1].depth, sampled[-1].oldest_ms) if sampled else (None, None)
+        assert found(since) == expected
+    assert found(begun)[acme["tenant_id"]].depth == 3  # of the third minute, with those of the second
+    assert {of.depth for of in found(begun, sampled_after=now).values()} == {None}
 
 
 def test_a_tenant_reads_its_own_numbers(db):

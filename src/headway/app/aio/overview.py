@@ -19,6 +19,7 @@ from headway.model.duration import Duration, to_ms
 from headway.model.fleet import MOST_QUEUED
 from headway.model.overview import (
     LATELY,
+    SAMPLED,
     Overview,
     TenantPulse,
     of_database,
@@ -86,7 +87,8 @@ class AsyncOverviewVerbs(
         await self._aensure_known(self._own_tenant)
         now = from_micros(self.clock.now())
         first = now - timedelta(milliseconds=to_ms(since, "since"))
-        stats = await self.astats(since=since, by="tenant")
-        ids = sorted({stat.tenant_id for stat in stats if stat.tenant_id is not None})
-        names = await self._arun(self._for_all_tenants("compare tenants", self._store.ops.tenants(ids)))
-        return side_by_side(stats, names, first, now)
+        begin, end = self._between("minute", since, None)
+        op = self._store.ops.stats_side_by_side(since=begin, until=end, sampled_after=now - SAMPLED)
+        numbers = await self._arun(self._for_all_tenants("compare tenants", op))
+        names = await self._arun(self._store.ops.tenants(sorted(numbers)))
+        return side_by_side(numbers, names, first)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from headway.model.error_groups import ErrorFilter, ErrorGroup
-from headway.model.stats import Depth, Level, Span, StatRow
+from headway.model.stats import Depth, Level, Numbers, Span, StatRow
 from headway.model.vitals import Condition, Vitals
 from headway.store.ops.recipe import Op
 
@@ -41,6 +41,13 @@ class Stats(Protocol):
         or the sums of that level, which are one row each. Of a tenant there are "kinds" and "tenants"; only "kinds" can
         be asked for a kind, and only "kinds" and "queues" for a queue. With `died`, one row for each tenant, queue and
         kind of which jobs died, at the first of these times, with their number alone."""
+        ...
+
+    def stats_side_by_side(
+        self, *, since: datetime, until: datetime, sampled_after: datetime
+    ) -> Op[dict[str, Numbers]]:
+        """The numbers of the minutes that began from `since` on and before `until`, together, of each tenant to whose
+        jobs something happened then. What was queued is that of the last sample after that time."""
         ...
 
     def vitals(self) -> Op[Vitals]:

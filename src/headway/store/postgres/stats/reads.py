@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headway.model.stats import ALL_TENANTS, COUNTS, Key, Level, Numbers, Span, StatRow, Times, merged
+from headway.model.stats import ALL_TENANTS, COUNTS, Key, Level, Numbers, Span, StatRow, Times, histograms_added, merged
 from headway.store.ops import Op, Row, Rows
 from headway.store.postgres.engine.decode import plain
 from headway.store.postgres.engine.verbs import read
@@ -68,6 +68,30 @@ _OF_ALL: dict[Level, str] = {
 }
 _OF_TENANT: dict[Level, str] = {"kinds": _sql(True, _KINDS), "tenants": _sql(True, _TOTAL)}
 _DIED_OF_ALL, _DIED_OF_TENANT = _died(False), _died(True)
+_MINUTES = f"s.span = 'minute' and s.at >= $1::timestamptz and s.at < $2::timestamptz and {_TENANTS}"
+# each tenant's minutes together; the histograms as lists, which take longer to add up in SQL
+_SIDE_BY_SIDE = f"""
+select t.tenant_id, {", ".join(f"t.{name}" for name in COUNTS)}, t.waits, t.runs, l.depth, l.oldest_ms
+  from (
+    select s.tenant_id,
+           {", ".join(f"sum(s.{name})::bigint as {name}" for name in COUNTS)},
+           '[' || string_agg(s.waits::text, ',') || ']' as waits,
+           '[' || string_agg(s.runs::text, ',') || ']' as runs
+      from headway.stats s
+     where {_MINUTES}
+     group by s.tenant_id
+  ) t
+  left join (
+    select distinct on (s.tenant_id) s.tenant_id, s.depth, s.oldest_ms
+      from headway.stats s
+     where {_MINUTES} and s.at > $3::timestamptz and s.depth is not null
+     order by s.tenant_id, s.at desc
+  ) l on l.tenant_id = t.tenant_id
+union all
+select s.tenant_id, {_COUNTS}, '[' || s.waits::text || ']', '[' || s.runs::text || ']', null, null
+  from headway.stat_facts(array(select d.ctid from headway.stat_deltas d)) s
+ where s.at >= $1::timestamptz and s.at < $2::timestamptz
+"""  # noqa: S608 - texts of this file
 _times = msgspec.json.Decoder(Times).decode
 
 
@@ -92,6 +116,21 @@ class StatVerbs:
         if tenant_id is None:
             return read(_DIED_OF_ALL if died else _OF_ALL[level], params, shape)
         return read(_DIED_OF_TENANT if died else _OF_TENANT[level], [*params, tenant_id], shape)
+
+    def stats_side_by_side(
+        self, *, since: datetime, until: datetime, sampled_after: datetime
+    ) -> Op[dict[str, Numbers]]:
+        def shape(rows: Rows) -> dict[str, Numbers]:
+            found: dict[str, Numbers] = {}
+            for tenant_id, *counts, waits, runs, depth, oldest_ms in rows:
+                numbers = Numbers(*[*counts, histograms_added(waits), histograms_added(runs), depth, oldest_ms])
+                if str(tenant_id) in found:
+                    found[str(tenant_id)].add(numbers)
+                else:
+                    found[str(tenant_id)] = numbers
+            return found
+
+        return read(_SIDE_BY_SIDE, [since, until, sampled_after], shape)
 
 
 def _counted(row: Row) -> tuple[datetime, Key, Numbers]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from headway.clock import from_micros, to_micros
-from headway.model.stats import ALL_TENANTS, Key, Level, Numbers, Span, StatRow, facts, merged
+from headway.model.stats import ALL_TENANTS, Key, Level, Numbers, Span, StatRow, facts, histograms_added, merged
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
@@ -46,5 +46,23 @@ class StatVerbs(Verbs):
                 if since <= at < until:
                     found.append((at, key, numbers))
             return [row for row in merged(span, since, found, level) if row.numbers.dead or not died]
+
+        return SqliteOp(steps, writes=False)
+
+    def stats_side_by_side(
+        self, *, since: datetime, until: datetime, sampled_after: datetime
+    ) -> Op[dict[str, Numbers]]:
+        def steps() -> Steps[dict[str, Numbers]]:
+            params = (to_micros(since), to_micros(until))
+            rows = yield Statement(_SQL["side_by_side"], params)
+            samples = yield Statement(_SQL["last_samples"], (*params, to_micros(sampled_after)))
+            deltas = yield Statement(_SQL["deltas"], (None, None, None))
+            found = {row[0]: Numbers(*row[1:-2], *map(histograms_added, row[-2:])) for row in rows}
+            for tenant_id, depth, oldest_ms in samples:
+                found[tenant_id].depth, found[tenant_id].oldest_ms = depth, oldest_ms
+            for (minute_ms, (tenant_id, *_)), numbers in facts(map(read_delta, deltas)).items():
+                if since <= from_micros(minute_ms * 1_000) < until:
+                    found.setdefault(tenant_id, Numbers()).add(numbers)
+            return found
 
         return SqliteOp(steps, writes=False)

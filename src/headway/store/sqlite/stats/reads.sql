@@ -53,6 +53,31 @@ where span = ?1
   and queue = ''
   and tenant_id <> '00000000-0000-0000-0000-000000000000';
 
+-- name: side_by_side
+-- each tenant's minutes together; the histograms as lists, which take longer to add up in SQL
+select
+  tenant_id, sum(enqueued), sum(started), sum(succeeded), sum(failed), sum(retried), sum(dead), sum(canceled),
+  sum(lost), '[' || group_concat(waits) || ']', '[' || group_concat(runs) || ']'
+from stats indexed by stats_tenants
+where span = 'minute'
+  and at >= ?1
+  and at < ?2
+  and queue = ''
+  and tenant_id <> '00000000-0000-0000-0000-000000000000'
+group by tenant_id;
+
+-- name: last_samples
+select tenant_id, depth, oldest_ms
+from stats indexed by stats_tenants
+where span = 'minute'
+  and at >= ?1
+  and at < ?2
+  and at > ?3
+  and queue = ''
+  and tenant_id <> '00000000-0000-0000-0000-000000000000'
+  and depth is not null
+order by at;
+
 -- name: sums
 -- of a tenant or of all: by queue if ?4 is given or ?7 is 1, else in all
 select
