@@ -14,7 +14,7 @@ from headway.dashboard.editing import Stored, change, create
 from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of, zone_names
 from headway.dashboard.shown.schema_form import inputs_of
 from headway.dashboard.table import Form, Page, Pages, Redirect
-from headway.dashboard.visit import Visit
+from headway.dashboard.visit import COUNTED, Visit
 from headway.model.access import ROLES
 from headway.model.limit import QUOTAS
 from headway.model.rate import show_rate
@@ -271,7 +271,7 @@ async def set_limit(visit: Visit, given: Form) -> Page | Redirect:
 
 
 async def _limit_fields(visit: Visit) -> list[Field]:
-    queues = [each.name for each in (await visit.ask("GET", "/queues")).items]
+    queues = [each.name for each in (await visit.ask("GET", "/queues", query=COUNTED)).items]
     kinds = [each["key"] for each in (await visit.ask("GET", "/definitions", query={"limit": 200})).items]
     return [replace(each, suggestions=(*queues, *kinds)) if each.name == "name" else each for each in _LIMIT]
 
@@ -320,7 +320,7 @@ async def change_queue(visit: Visit, given: Form, name: str) -> Page | Redirect:
 
 
 async def _queue_texts(visit: Visit, name: str) -> dict[str, str]:
-    queue = await visit.ask("GET", "/queues/{name}", name=name)
+    queue = await visit.ask("GET", "/queues/{name}", query=COUNTED, name=name)
     kept = {status: duration_text(ms) for status, ms in (queue.retention or {}).items()}
     same = len(set(kept.values())) == 1 and len(kept) == len(FINISHED)
     retention = next(iter(kept.values())) if same else json.dumps(kept) if kept else ""
