@@ -29,6 +29,9 @@ _LOADED = re.compile(
     r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|icon|preload|preconnect|dns-prefetch|modulepreload))"
     r"[^>]*\bhref=[\"']?(?:https?:)?//[^\"'> ]+"
     r"|(?:@import\s+|url\()[\"']?(?:https?:)?//[^\"') ]+"
+    # what the theme's script loads: its search and the index, and for a diagram the library that draws it
+    r"|\"(?:base|search)\": \"(?:https?:)?//[^\"]+"
+    r"|<pre\b[^>]*\bclass=[\"']?mermaid\b"
 )
 _CODE = """# Python names
 
