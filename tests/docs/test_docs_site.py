@@ -42,7 +42,11 @@ def test_pages_are_copied_so_that_their_links_lead_to_pages(tmp_path: Path) -> N
         ("a.html", '<link rel="stylesheet" href="https://fonts.example/a.css">', 1),
         ("a.html", "<link rel=preconnect href=https://fonts.example crossorigin>", 1),
         ("a.html", '<script type="application/json">{"base": ".", "search": "workers/search.js"}</script>', 0),
-        ("a.html", '<script type="application/json">{"base": "//a.example", "search": "https://b.example"}</script>', 2),
+        (
+            "a.html",
+            '<script type="application/json">{"base": "//a.example", "search": "https://b.example"}</script>',
+            2,
+        ),
         ("a.html", '<pre class="mermaid"><code>', 1),
         ("a.css", '@import "https://fonts.example/a.css"; a {background: url(//cdn.example/a.png)}', 2),
     ],
