@@ -18,7 +18,7 @@ WORKER = Path(__file__).parents[3] / "examples" / "worker.sh"
 COMMAND = r"""#!/bin/sh
 read payload
 case $payload in
-  *hang*) exec sleep 60;;
+  *hang*) : > hangs; exec sleep 60;;
   *bad*) echo 'no "good"' >&2; exit 3;;
 esac
 echo "{\"got\":$payload}"
@@ -50,7 +50,7 @@ def test_a_worker_in_sh(app: Headway, served: str, tmp_path: Path) -> None:
             ["sh", str(WORKER), "mail", str(command)], cwd=tmp_path, env=env, stderr=stderr, start_new_session=True
         )
     try:
-        _until(lambda: app.get(slow).status == "running")
+        _until((tmp_path / "hangs").exists)  # earlier, the claim's answer may still be on its way
         assert app.result(good).value == {"got": {"fence": 7, "of": ["a", {"tries": 1}]}}
         assert (app.get(bad).status, app.get(bad).error) == ("dead", "no good")
         # somebody declares it dead: its next heartbeat is refused, it stops the command and drops the job
