@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import socket
@@ -20,6 +21,7 @@ from headway.worker import stopped_by_signals, stopped_with_supervisor
 
 _log = get_logger("headway.api")
 _BACKLOG = 2_048
+_M_ARENA_MAX = -8  # of malloc.h
 
 
 def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
@@ -39,7 +41,17 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
         http=Connection,
     )
     join_lines()
+    _use_one_heap()
     _Server(config, api).run(sockets=[listener])
+
+
+def _use_one_heap() -> None:
+    """glibc gives each thread a heap of its own, and what is freed in one is of no use to the others: with 50 tabs
+    open, the threads that read from a SQLite file made a server grow by 90 MiB in three minutes."""
+    try:
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    except (OSError, AttributeError):
+        return  # another C library
 
 
 def listen(host: str, port: int) -> socket.socket:
