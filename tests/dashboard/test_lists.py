@@ -198,3 +198,17 @@ def test_an_error_leads_to_its_jobs_and_they_are_retried(dashboard: Dashboard) -
         assert 'name="token"' in asked.text
     with dashboard.visitor("producer") as producer:
         assert f"/errors/{name}" not in producer.get(f"/jobs/{dead}").text
+
+
+def test_of_many_problems_the_most_urgent_are_shown(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    acme = dashboard.app.tenant("acme")
+    for n in range(3):
+        acme.enqueue("send_email", {"to": "a"}, queue=f"nobody-{n}")
+    with dashboard.visitor("viewer") as viewer:
+        told = [each.what for each in acme.overview().problems]
+        assert viewer.get("/").text.count('<li class="problem"') == len(told) >= 3
+        monkeypatch.setattr("headway.dashboard.pages.overview._MOST_PROBLEMS", 2)
+        shown = viewer.get("/").text
+        assert shown.count('<li class="problem"') == 2
+        assert f"And {len(told) - 2} more: <code>headway overview</code>" in shown
+        assert "no worker listens to queue nobody-0".capitalize() in unescape(shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -65,10 +65,13 @@ async def charts(visit: Visit, name: str, **of: str) -> list[Markup]:
     ]
 
 
-async def sparks(visit: Visit) -> dict[str, Markup]:
-    """For each queue, what succeeded in each minute of the last half hour."""
+async def sparks(visit: Visit, queues: Sequence[str]) -> dict[str, Markup]:
+    """For each of these queues, what succeeded in each minute of the last half hour."""
+    if not queues:
+        return {}
     at = _moments(visit.now, Span("minute", timedelta(minutes=1), 30))
-    found = await visit.ask("GET", "/stats", query={"every": "minute", "since": at[0].isoformat(), "by": "queue"})
+    asked = {"every": "minute", "since": at[0].isoformat(), "by": "queue", "queue": queues}
+    found = await visit.ask("GET", "/stats", query=asked)
     by_queue: dict[str, dict[datetime, int]] = {}
     for each in found.items:
         by_queue.setdefault(each.queue, {})[each.at] = each.succeeded

@@ -16,6 +16,7 @@ pages = Pages()
 
 _HIGH = ("full_database", "no_worker", "dying", "silent_worker")
 _MOST_QUEUES = 20
+_MOST_PROBLEMS = 50  # the most urgent: nobody reads hundreds
 _LOW = ("paused", "limited")
 
 
@@ -37,15 +38,17 @@ async def overview(visit: Visit) -> Page:
     found = await visit.ask("GET", "/admin/overview" if everything else "/overview")
     queues = (await visit.ask("GET", "/queues", query=COUNTED)).items
     span = visit.query.get("span") if visit.query.get("span") in SPANS else "hour"
+    busiest = sorted(queues, key=_busiest)[:_MOST_QUEUES]
     values = {
-        "problems": [_shown(visit, each) for each in found.problems],
+        "problems": [_shown(visit, each) for each in found.problems[:_MOST_PROBLEMS]],
+        "more_problems": max(0, len(found.problems) - _MOST_PROBLEMS),
         "pulse": found.pulse,
         "tenants": found.tenants[:20] if everything else [],
         "counts": (await visit.ask("GET", "/jobs/summary", query=COUNTED | {"oldest": "false"})).counts,
-        "queues": sorted(queues, key=_busiest)[:_MOST_QUEUES],
+        "queues": busiest,
         "all_queues": len(queues),
         "oldest": min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None),
-        "sparks": await sparks(visit),
+        "sparks": await sparks(visit, [each.name for each in busiest]),
         "span": span,
         "spans": SPANS,
         "charts": await charts(visit, str(span)),
