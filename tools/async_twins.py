@@ -25,6 +25,8 @@ SOURCES = (
         "base",
         "enqueue",
         "jobs",
+        "find",
+        "bulk",
         "delete",
         "queues",
         "machines",

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from headway.worker.worker import LAST_WRITES_S
+from headway.worker.grace import LAST_WRITES_S
 from tests.crash.crash_jobs import gated, gated_plain
 from tests.crash.crash_site import CrashSite, Server
 from tests.crash.processes import Process, until

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.base import missing
+from headway.app.bulk import BulkVerbs, at_least_one, at_most
 from headway.app.job_filters import JobFilters
-from headway.app.jobs import JobVerbs, at_least_one, at_most
 from headway.errors import InvalidJob
 from headway.model.codec import check_text
 from headway.model.deletion import not_deletable
@@ -21,7 +21,7 @@ BATCH = 500
 """How many jobs one transaction deletes."""
 
 
-class DeleteVerbs(JobVerbs):
+class DeleteVerbs(BulkVerbs):
     """What belongs to a job goes with it, as when it is pruned. What others still need stays."""
 
     def delete(

@@ -1,35 +1,33 @@
-"""The verbs of jobs: look at them, wait for them, cancel, retry and change them, one or many."""
+"""The verbs of one job: look at it, wait for it, cancel, retry and change it; and counts of all."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
 import msgspec
 
 from headway.app.base import VerbBase, missing, page_size, then
-from headway.app.job_filters import JobFilters, filter_of, one_value_each
 from headway.app.why import Why, why
 from headway.clock import from_micros
 from headway.define.change import change_of, retry_change_of
 from headway.define.option_types import JobChanges, RetryChanges
-from headway.errors import Duplicate, InvalidJob, NotAllowed
+from headway.errors import InvalidJob, NotAllowed
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
-from headway.model.ids import as_id, given_id
+from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Change, Counted, Job, Outcome, Waiter, Watched
-from headway.model.listing import Cursor, Filter, Order, check_order, sort_key
+from headway.model.listing import Filter
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
-from headway.store.paging import Page
 
-PAGE = 1_000
+_LONGEST_CHAIN = 1_000
+"""How many retries of retries are followed."""
 
 
 class JobVerbs(VerbBase):
-    """Name one job by its id, many by filters."""
+    """Name a job by its id. `find.py` lists jobs by filters, and `bulk.py` works on every one that matches."""
 
     # look
 
@@ -37,36 +35,6 @@ class JobVerbs(VerbBase):
         """One job as it is stored now; raises `NotFound`. With `raw`, here and elsewhere, its JSON is `msgspec.Raw`,
         the text as it is stored, and no secret in it is masked."""
         return self._read(self._get(job_id, raw=raw), raw=raw)
-
-    def jobs(
-        self,
-        *,
-        limit: int = 50,
-        before: str | UUID | None = None,
-        after: Job | str | None = None,
-        order: Order = "newest",
-        offset: int = 0,
-        raw: bool = False,
-        search_limit: int | None = None,
-        **filters: Unpack[JobFilters],
-    ) -> list[Job]:
-        """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
-
-        Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before tags any_tags meta train id_prefix ids error. Status, kind, queue and source also take several
-        values: `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in
-        `meta={"customer.id": 7}` exactly that at that path; its last execution ended with `error`, a fingerprint of
-        `app.errors`. Orders: newest, oldest, priority (then oldest first), and run, in which one queue runs its queued
-        jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips that many, by
-        reading them.
-
-        No index finds a rare kind, queue, source, train, key or text of meta: those jobs are searched for among all.
-        With `search_limit` and no offset, the newest or oldest first, that many are looked at; if they are not all, the
-        list has `early` set, and `reached`, which the next page gets as `after`, although it may be short or empty.
-        """
-        last = _last(before, after, order)
-        find = self._find(limit, last, order, filters, offset=offset, raw=raw, search_limit=search_limit)
-        return self._read(find, raw=raw)
 
     def chain(self, job_id: str | UUID, *, raw: bool = False) -> list[Job]:
         """A job with those that it retries, and that retry it, the first one first; raises `NotFound`. Most jobs are
@@ -149,7 +117,7 @@ class JobVerbs(VerbBase):
         """How many jobs each queue and kind has in each status."""
         return self._run(self._store.ops.counts_by_kind(tenant_id=self._visible_tenant))
 
-    # operate on one
+    # operate
 
     def cancel(
         self,
@@ -207,173 +175,19 @@ class JobVerbs(VerbBase):
         """
         return self._run(self._if_matching(job_id, if_match, self._change(job_id, actor, changes)), conn)
 
-    # operate on many
-
-    def count_jobs(self, **filters: Unpack[JobFilters]) -> int:
-        """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""
-        count = 0
-        for page in self._pages(filters):
-            count += len(page)
-        return count
-
-    def cancel_jobs(
-        self,
-        *,
-        limit: int | None = None,
-        reason: str | None = None,
-        actor: str | None = None,
-        conn: Any = None,
-        **filters: Unpack[JobFilters],
-    ) -> int:
-        """Cancel every job that matches, or the oldest `limit` of them; returns how many were canceled or asked to
-        stop. Needs a filter."""
-        left = at_most(limit)
-        done = 0
-        for page in self._pages(at_least_one(filters, "cancel"), limit, conn):
-            live = [job.id for job in page if job.status not in FINISHED][:left]
-            op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
-            statuses = self._run(op, conn)
-            done += sum(status in ("canceled", "running") for status in statuses.values())
-            left -= len(live)
-            if not left:
-                break
-        self._wake_up(None, conn)
-        return done
-
-    def retry_jobs(
-        self,
-        *,
-        limit: int | None = None,
-        keep_place: bool = False,
-        actor: str | None = None,
-        conn: Any = None,
-        **filters: Unpack[JobFilters],
-    ) -> int:
-        """Retry every finished job that matches, or the oldest `limit` of them; returns how many. Needs a filter.
-
-        They go to the end of the line, in their old order, so that they do not delay the work that waits now; with
-        `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
-        as it is.
-        """
-        most = at_most(limit)
-        found: list[Job] = []
-        for page in self._pages(at_least_one(filters, "retry"), limit, conn):
-            found += [job for job in page if job.status in FINISHED][: most - len(found)]
-            if len(found) == most:
-                break
-        ids = sorted(job.id for job in found)  # the oldest first: what waits for another comes after it
-        done = 0
-        for at in range(0, len(ids), PAGE):
-            done += self._retry_all(ids[at : at + PAGE], actor, keep_place, conn)
-        for queue in {job.queue for job in found}:
-            self._wake_up(queue, conn)
-        return done
-
-    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any) -> int:
-        """Retry them; where one is refused, halve the batch until it is alone."""
-        op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
-        try:
-            done = self._run(op, conn)
-        except Duplicate:
-            if len(ids) == 1:
-                return 0
-            half = len(ids) // 2
-            first = self._retry_all(ids[:half], actor, keep_place, conn)
-            return first + self._retry_all(ids[half:], actor, keep_place, conn)
-        return len(done)
-
-    def _pages(self, filters: Mapping[str, Any], limit: int | None = None, conn: Any = None) -> Iterator[list[Job]]:
-        """All jobs that match; where only the first ones matter, the oldest first. An empty page is the end: one of
-        large jobs ends early."""
-        order: Order = "newest" if limit is None else "oldest"
-        last: Cursor | None = None
-        while page := self._run(self._find(PAGE, last, order, filters), conn):
-            last = Cursor.of(page[-1], "after")
-            yield page
-
     # as ops
-
-    def _find(
-        self,
-        limit: int,
-        last: Cursor | None,
-        order: Order,
-        filters: Mapping[str, Any],
-        *,
-        offset: int = 0,
-        raw: bool = False,
-        search_limit: int | None = None,
-    ) -> Op[list[Job]]:
-        if not offset:
-            return self._page(limit, last, order, filters, raw, search_limit)
-
-        def steps() -> Steps[list[Job]]:
-            left, at = offset, last
-            while left:
-                skipped = yield from self._page(min(left, PAGE), at, order, filters, True).steps()
-                if not skipped:
-                    return skipped
-                left -= len(skipped)
-                at = Cursor.of(skipped[-1], "after")
-            return (yield from self._page(limit, at, order, filters, raw).steps())
-
-        return Op(steps, writes=False)
-
-    def _page(
-        self,
-        limit: int,
-        last: Cursor | None,
-        order: Order,
-        filters: Mapping[str, Any],
-        raw: bool,
-        search_limit: int | None = None,
-    ) -> Op[list[Job]]:
-        size = page_size(limit)
-        single = one_value_each(filters)
-        order = check_order(order, single[0] if len(single) == 1 else filters, last)
-        tenant_id = self._tenant_to_read(filters.get("tenant"))
-        wanted = [filter_of(one, tenant_id=tenant_id) for one in single]
-        each = None if search_limit is None else max(1, search_limit // len(wanted))
-        find = self._store.ops.find
-        ops = [find(one, limit=size, order=order, after=last, raw=raw, search_limit=each) for one in wanted]
-        if len(ops) == 1:
-            return ops[0]
-
-        def steps() -> Steps[list[Job]]:
-            found: Page[Job] = Page()
-            key = sort_key(order)
-            ends = []  # beyond these, some may be missing
-            searched = False
-            for op in ops:
-                part = yield from op.steps()
-                found += part
-                if isinstance(part, Page) and part.early:
-                    ends.append(part.reached or key(part[-1]))
-                    searched = searched or part.reached is not None
-            backwards = order == "newest"
-            found.sort(key=key, reverse=backwards)
-            if not ends:
-                return Page(found[:size])
-            end = (max if backwards else min)(ends)
-            page = Page([job for job in found if (key(job) >= end if backwards else key(job) <= end)][:size])
-            page.early = True
-            if searched and len(page) < size:
-                page.reached = end
-            return page
-
-        return Op(steps, writes=False)
 
     def _chain(self, job_id: str | UUID, raw: bool) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
             found = [(yield from self._get(job_id, raw=raw).steps())]
-            while found[0].retry_of is not None and len(found) < PAGE:
+            while found[0].retry_of is not None and len(found) < _LONGEST_CHAIN:
                 before = yield from self._store.ops.get(
                     [found[0].retry_of], tenant_id=self._visible_tenant, raw=raw
                 ).steps()
                 if not before:  # it was pruned
                     break
                 found = before + found
-            while len(found) < PAGE:
+            while len(found) < _LONGEST_CHAIN:
                 where = Filter(tenant_id=self._visible_tenant, retry_of=found[-1].id)
                 after = yield from self._store.ops.find(where, limit=1, raw=raw).steps()
                 if not after:
@@ -467,31 +281,6 @@ class JobVerbs(VerbBase):
             return change
         payload = self._definitions.checked(kind, given["payload"], limit=self.payload_limit)
         return msgspec.structs.replace(change, payload=payload)
-
-
-def at_most(limit: int | None) -> int:
-    """How many jobs a bulk verb may touch; raises `InvalidJob`."""
-    if limit is None:
-        return sys.maxsize
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidJob(f"limit={limit!r} must be a whole number from 1, or None for all that match")
-    return limit
-
-
-def _last(before: str | UUID | None, after: Job | str | None, order: str) -> Cursor | None:
-    """Where the previous page ended; raises `InvalidJob`."""
-    if before is None:
-        return None if after is None else Cursor.of(after, "after")
-    if after is not None or order != "newest":
-        raise InvalidJob("before= is for the newest first, and alone: give the last job of the page as after=")
-    return Cursor(given_id(before, "before"))
-
-
-def at_least_one(filters: Mapping[str, Any], what: str) -> Mapping[str, Any]:
-    """The filters; raises `InvalidJob` where there are none: nobody means all jobs by leaving them out."""
-    if all(value is None for value in filters.values()):
-        raise InvalidJob(f"which jobs to {what}? Give a filter, such as status= or kind=")
-    return filters
 
 
 def awaited_statuses(status: Status | Collection[Status]) -> frozenset[Status]:

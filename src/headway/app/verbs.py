@@ -12,6 +12,7 @@ from headway.app.aio.error_groups import AsyncErrorVerbs
 from headway.app.aio.events import AsyncEventVerbs
 from headway.app.aio.groups import AsyncGroupVerbs
 from headway.app.aio.job_lists import AsyncJobListVerbs
+from headway.app.aio.jobs import AsyncJobVerbs
 from headway.app.aio.limits import AsyncLimitVerbs
 from headway.app.aio.machines import AsyncMachineVerbs
 from headway.app.aio.overview import AsyncOverviewVerbs
@@ -28,6 +29,7 @@ from headway.app.reservations import ReservationVerbs
 
 class Verbs(
     AsyncOverviewVerbs,
+    AsyncJobVerbs,
     AsyncDeleteVerbs,
     AsyncMachineVerbs,
     AsyncTrainVerbs,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,6 @@ from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind, Registry
 from headway.errors import HeadwayError
 from headway.logs import get_logger
-from headway.model.duration import show_ms
 from headway.model.fleet import NewWorker
 from headway.model.lease import call_timeout_ms, late_ms
 from headway.model.served import Ordering, Queues, served
@@ -31,6 +28,7 @@ from headway.worker.batches import tell_of_few_slots
 from headway.worker.database import Database
 from headway.worker.execution import Execution
 from headway.worker.fetch import Fetcher
+from headway.worker.grace import LAST_WRITES_S, Grace, kinds_of, seconds_to
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
 from headway.worker.lifespan import Lifespan, shut_down, start_up
@@ -51,10 +49,7 @@ if TYPE_CHECKING:
 
 log = get_logger("headway.worker")
 
-LAST_WRITES_S = 2.0
-"""How long a worker whose jobs used up the grace period, or that was told to end at once, tries to write its last
-outcomes and to sign off."""
-_SIGN_OFF_S = 0.5  # of that, kept for signing off
+_SIGN_OFF_S = 0.5  # of the time for the last writes, kept for signing off
 _ANSWER_S = 10.0
 """How long a stopping worker waits, at most, for one answer of the database that it could do without."""
 
@@ -113,9 +108,7 @@ class Worker:
         self._version = version
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self.started = asyncio.Event()  # set when it claims
-        self._stopping = asyncio.Event()
-        self._at_once = asyncio.Event()
-        self._stopped_at = 0.0
+        self._grace = Grace(self._settings.grace_ms)
         self._is_idle = False
         self._listener: HintListener | None = None
         self.summary = Summary()
@@ -130,7 +123,7 @@ class Worker:
     @property
     def is_stopping(self) -> bool:
         """Whether it was told to stop, or ends because it is idle."""
-        return self._stopping.is_set()
+        return self._grace.stopping.is_set()
 
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until `stop`, or with `until_idle` until nothing is due; later jobs are not waited for.
@@ -155,16 +148,9 @@ class Worker:
     def stop(self) -> None:
         """Claim no more, let jobs finish for the grace period, end; a second call ends at once. From any thread."""
         if self._event_loop in (None, _running_loop()):
-            self._stop()
+            self._grace.stop()
         else:
-            self._event_loop.call_soon_threadsafe(self._stop)
-
-    def _stop(self) -> None:
-        if self._stopping.is_set():
-            self._at_once.set()
-        else:
-            self._stopped_at = time.monotonic()
-        self._stopping.set()
+            self._event_loop.call_soon_threadsafe(self._grace.stop)
 
     async def _work(self, until_idle: bool) -> None:
         self._assemble(until_idle)
@@ -182,12 +168,12 @@ class Worker:
             return log.info("worker stopped before it began", worker_id=self.worker_id)
         self._start()
         try:
-            await self._stopping.wait()
+            await self._grace.stopping.wait()
             if self._is_idle:
                 await self._tidy_up()
         except asyncio.CancelledError:
             # the caller of run() gave up on it
-            self._at_once.set()
+            self._grace.at_once.set()
             raise
         finally:
             await self._wind_down()
@@ -195,7 +181,7 @@ class Worker:
     async def _ready_unless_stopped(self) -> bool:
         """Register and prepare; False if it was told to stop first, for instance while the database does not answer."""
         ready = asyncio.create_task(self._get_ready())
-        stopping = asyncio.create_task(self._stopping.wait())
+        stopping = asyncio.create_task(self._grace.stopping.wait())
         try:
             await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -298,8 +284,8 @@ class Worker:
 
     def _end_idle(self) -> None:
         self._is_idle = True
-        if not self._stopping.is_set():
-            self._stop()
+        if not self._grace.stopping.is_set():
+            self._grace.stop()
 
     async def _tidy_up(self) -> None:
         """What a worker that ends because it is idle still does for the fleet."""
@@ -391,20 +377,20 @@ class Worker:
         # side by side: a database that hangs takes no time from the jobs, nor the jobs from it
         claiming = asyncio.create_task(self._stop_claiming())
         left = await self._end_jobs()
-        end_at = self._end_at()
-        await self._wait_until(end_at - _SIGN_OFF_S, claiming, asyncio.create_task(self._settler.drain()))
+        end_at = self._grace.end_at()
+        await self._grace.wait_until(end_at - _SIGN_OFF_S, claiming, asyncio.create_task(self._settler.drain()))
         if self._settler.backlog:
             log.error(
                 "the last outcomes could not be written: their jobs will be reaped and run again",
                 jobs=self._settler.backlog,
             )
         loops = (self._settler.loop, self._lease.loop, self._reporter.loop)
-        await _stop_all(*loops, timeout_s=min(1.0, _left_s(end_at)))
-        await self._sign_off(min(max(_left_s(end_at), _SIGN_OFF_S), _ANSWER_S), left)
+        await _stop_all(*loops, timeout_s=min(1.0, seconds_to(end_at)))
+        await self._sign_off(min(max(seconds_to(end_at), _SIGN_OFF_S), _ANSWER_S), left)
         self._watchdog.stop()
         self._runner.threads.close()
         self._tell("worker.stopped")
-        await self._hooks.finish(max(_left_s(end_at), LAST_WRITES_S))
+        await self._hooks.finish(max(seconds_to(end_at), LAST_WRITES_S))
         log.info("worker stopped", worker_id=self.worker_id, did=str(self.summary))
 
     async def _stop_claiming(self) -> None:
@@ -414,45 +400,11 @@ class Worker:
 
     async def _end_jobs(self) -> list[Execution]:
         """Let the jobs finish, interrupt and give back the rest; gives those that still run in threads."""
-        await self._let_finish()
+        await self._grace.let_finish(list(self._runner.running.values()))
         interrupted = self._runner.interrupt()
         if interrupted:
-            await asyncio.wait(interrupted, timeout=0.1 if self._at_once.is_set() else self._runner.patience_s())
+            await asyncio.wait(interrupted, timeout=0.1 if self._grace.at_once.is_set() else self._runner.patience_s())
         return self._runner.abandon()
-
-    def _end_at(self) -> float:
-        """When this worker ends, whether or not the database answers: at the end of its grace period; if its jobs used
-        that up, a moment after them."""
-        soonest = time.monotonic() + LAST_WRITES_S
-        return soonest if self._at_once.is_set() else max(soonest, self._stopped_at + self._settings.grace_ms / 1_000)
-
-    async def _wait_until(self, end_at: float, *tasks: asyncio.Task[None]) -> None:
-        """Wait for these; cancel what is left then, or soon after the worker was told to end at once."""
-        all_done = asyncio.create_task(asyncio.wait(tasks))
-        over = asyncio.create_task(self._at_once.wait())
-        await asyncio.wait((all_done, over), timeout=_left_s(end_at), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((all_done,), timeout=min(LAST_WRITES_S, _left_s(end_at)))
-        for task in (all_done, over, *tasks):
-            task.cancel()
-
-    async def _let_finish(self) -> None:
-        """Wait for the running jobs: for the grace period, or until told to end at once."""
-        runs = list(self._runner.running.values())
-        running = [run.task for run in runs if run.task is not None]
-        if not running:
-            return
-        grace_ms = self._settings.grace_ms
-        if grace_ms and not self._at_once.is_set():
-            log.info(
-                "stopping: waits for running jobs; a second Ctrl-C or SIGTERM gives them back and ends at once",
-                jobs=_names(runs),
-                at_most=show_ms(grace_ms),
-            )
-        over = asyncio.create_task(self._at_once.wait())
-        everyone = asyncio.create_task(asyncio.wait(running))
-        await asyncio.wait((over, everyone), timeout=grace_ms / 1_000, return_when=asyncio.FIRST_COMPLETED)
-        over.cancel()
-        everyone.cancel()
 
     async def _sign_off(self, limit_s: float, left: Sequence[Execution]) -> None:
         if left:
@@ -470,7 +422,7 @@ class Worker:
         log.warning(
             "plain functions are still running, and a thread cannot be killed: their jobs are given back when they "
             "return or this process ends",
-            jobs=_names(left),
+            jobs=kinds_of(left),
             worker_id=self.worker_id,
         )
         heartbeat_s = self._settings.heartbeat_ms / 1_000
@@ -481,21 +433,11 @@ class Worker:
             self._hooks.emit(Event(name, self.worker_id))
 
 
-def _names(runs: Sequence[Execution]) -> str:
-    """How many of which kinds, for the log."""
-    counts = Counter(run.claim.kind for run in runs)
-    return ", ".join(kind if count == 1 else f"{count} × {kind}" for kind, count in counts.most_common(10))
-
-
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _left_s(until: float) -> float:
-    return max(until - time.monotonic(), 0.0)
 
 
 async def _stop_all(*loops: Loop, timeout_s: float) -> None:

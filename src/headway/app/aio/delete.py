@@ -6,14 +6,14 @@ from collections.abc import Collection
 from typing import Any, Unpack
 from uuid import UUID
 
-from headway.app.aio.jobs import AsyncJobVerbs
+from headway.app.aio.bulk import AsyncBulkVerbs
+from headway.app.bulk import at_most
 from headway.app.delete import BATCH, DeleteVerbs, _deletable, _reason
 from headway.app.job_filters import JobFilters
-from headway.app.jobs import at_most
 from headway.model.listing import Cursor, Order
 
 
-class AsyncDeleteVerbs(DeleteVerbs, AsyncJobVerbs):
+class AsyncDeleteVerbs(DeleteVerbs, AsyncBulkVerbs):
     """The async twins of the verbs of `DeleteVerbs`."""
 
     async def adelete(

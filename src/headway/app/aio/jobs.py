@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
-from headway.app.job_filters import JobFilters
-from headway.app.jobs import PAGE, JobVerbs, _last, at_least_one, at_most, awaited_statuses
+from headway.app.jobs import JobVerbs, awaited_statuses
 from headway.app.why import Why
 from headway.define.option_types import JobChanges, RetryChanges
-from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter, Watched
-from headway.model.listing import Cursor, Order
 from headway.model.status import FINISHED, Status
 
 
@@ -27,37 +24,6 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         the text as it is stored, and no secret in it is masked."""
         await self._aensure_known(self._own_tenant)
         return await self._aread(self._get(job_id, raw=raw), raw=raw)
-
-    async def ajobs(
-        self,
-        *,
-        limit: int = 50,
-        before: str | UUID | None = None,
-        after: Job | str | None = None,
-        order: Order = "newest",
-        offset: int = 0,
-        raw: bool = False,
-        search_limit: int | None = None,
-        **filters: Unpack[JobFilters],
-    ) -> list[Job]:
-        """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
-
-        Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before tags any_tags meta train id_prefix ids error. Status, kind, queue and source also take several
-        values: `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in
-        `meta={"customer.id": 7}` exactly that at that path; its last execution ended with `error`, a fingerprint of
-        `app.errors`. Orders: newest, oldest, priority (then oldest first), and run, in which one queue runs its queued
-        jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips that many, by
-        reading them.
-
-        No index finds a rare kind, queue, source, train, key or text of meta: those jobs are searched for among all.
-        With `search_limit` and no offset, the newest or oldest first, that many are looked at; if they are not all, the
-        list has `early` set, and `reached`, which the next page gets as `after`, although it may be short or empty.
-        """
-        await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        last = _last(before, after, order)
-        find = self._find(limit, last, order, filters, offset=offset, raw=raw, search_limit=search_limit)
-        return await self._aread(find, raw=raw)
 
     async def achain(self, job_id: str | UUID, *, raw: bool = False) -> list[Job]:
         """A job with those that it retries, and that retry it, the first one first; raises `NotFound`. Most jobs are
@@ -209,90 +175,3 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._if_matching(job_id, if_match, self._change(job_id, actor, changes)), conn)
-
-    async def acount_jobs(self, **filters: Unpack[JobFilters]) -> int:
-        """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""
-        await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        count = 0
-        async for page in self._apages(filters):
-            count += len(page)
-        return count
-
-    async def acancel_jobs(
-        self,
-        *,
-        limit: int | None = None,
-        reason: str | None = None,
-        actor: str | None = None,
-        conn: Any = None,
-        **filters: Unpack[JobFilters],
-    ) -> int:
-        """Cancel every job that matches, or the oldest `limit` of them; returns how many were canceled or asked to
-        stop. Needs a filter."""
-        await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        left = at_most(limit)
-        done = 0
-        async for page in self._apages(at_least_one(filters, "cancel"), limit, conn):
-            live = [job.id for job in page if job.status not in FINISHED][:left]
-            op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
-            statuses = await self._arun(op, conn)
-            done += sum(status in ("canceled", "running") for status in statuses.values())
-            left -= len(live)
-            if not left:
-                break
-        self._wake_up(None, conn)
-        return done
-
-    async def aretry_jobs(
-        self,
-        *,
-        limit: int | None = None,
-        keep_place: bool = False,
-        actor: str | None = None,
-        conn: Any = None,
-        **filters: Unpack[JobFilters],
-    ) -> int:
-        """Retry every finished job that matches, or the oldest `limit` of them; returns how many. Needs a filter.
-
-        They go to the end of the line, in their old order, so that they do not delay the work that waits now; with
-        `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
-        as it is.
-        """
-        await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        most = at_most(limit)
-        found: list[Job] = []
-        async for page in self._apages(at_least_one(filters, "retry"), limit, conn):
-            found += [job for job in page if job.status in FINISHED][: most - len(found)]
-            if len(found) == most:
-                break
-        ids = sorted(job.id for job in found)
-        done = 0
-        for at in range(0, len(ids), PAGE):
-            done += await self._aretry_all(ids[at : at + PAGE], actor, keep_place, conn)
-        for queue in {job.queue for job in found}:
-            self._wake_up(queue, conn)
-        return done
-
-    async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any) -> int:
-        """Retry them; where one is refused, halve the batch until it is alone."""
-        op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
-        try:
-            done = await self._arun(op, conn)
-        except Duplicate:
-            if len(ids) == 1:
-                return 0
-            half = len(ids) // 2
-            first = await self._aretry_all(ids[:half], actor, keep_place, conn)
-            return first + await self._aretry_all(ids[half:], actor, keep_place, conn)
-        return len(done)
-
-    async def _apages(
-        self, filters: Mapping[str, Any], limit: int | None = None, conn: Any = None
-    ) -> AsyncIterator[list[Job]]:
-        """All jobs that match; where only the first ones matter, the oldest first. An empty page is the end: one of
-        large jobs ends early."""
-        order: Order = "newest" if limit is None else "oldest"
-        last: Cursor | None = None
-        while page := (await self._arun(self._find(PAGE, last, order, filters), conn)):
-            last = Cursor.of(page[-1], "after")
-            yield page
