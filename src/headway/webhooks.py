@@ -32,7 +32,8 @@ def verify(
     tolerance_s: float = TOLERANCE_S,
     now: float | None = None,
 ) -> Any:
-    """The JSON of a webhook whose signature holds; raises `InvalidSignature`.
+    """The JSON of a webhook whose signature holds; raises `InvalidSignature`, and `ConfigError` for a secret that is
+    none: an empty one would let anybody sign.
 
     `payload` is the body as it came, before any parsing. `secret` is one or several of `whsec_…` and `whpk_…`: while
     one is rotated, give both. `webhook-id` is the same whenever the message is sent again: remember it, and answer 2xx
@@ -45,6 +46,7 @@ def verify(
     >>> verify(b'{"a": 1}', headers, secret)
     {'a': 1}
     """
+    keys = _keys(secret)
     given = {name.lower(): value for name, value in headers.items()}
     message_id, stamp, signatures = (given.get(f"webhook-{name}") for name in ("id", "timestamp", "signature"))
     if not message_id or not stamp or not signatures:
@@ -55,10 +57,7 @@ def verify(
         raise InvalidSignature("webhook-timestamp is too far from now: it may be an old message that is sent again")
     body = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else payload
     signed = _signed(message_id, int(stamp), body)
-    secrets = [secret] if isinstance(secret, str) else list(secret)
-    if not secrets:
-        raise ConfigError("give verify a secret: whsec_… or whpk_…")
-    if not any(_holds(each, signature, signed) for each in secrets for signature in signatures.split(" ")):
+    if not any(_holds(*key, signature, signed) for key in keys for signature in signatures.split(" ")):
         raise InvalidSignature("no signature in webhook-signature is of this body by this secret")
     return json.loads(body)
 
@@ -107,16 +106,24 @@ def _signed(message_id: str, timestamp: int, body: bytes) -> bytes:
     return f"{message_id}.{timestamp}.".encode("utf-8", "surrogatepass") + body
 
 
-def _holds(secret: str, signature: str, signed: bytes) -> bool:
+def _keys(secret: str | Sequence[str]) -> list[tuple[str, bytes]]:
+    """Each secret's prefix and bytes."""
+    secrets = [secret] if isinstance(secret, str) else list(secret or ())
+    if not secrets:
+        raise ConfigError("give verify a secret: whsec_… or whpk_…")
+    prefixes = [PUBLIC_KEY if each.startswith(PUBLIC_KEY) else SECRET for each in secrets]
+    return [(prefix, _key(each, prefix)) for prefix, each in zip(prefixes, secrets, strict=True)]
+
+
+def _holds(prefix: str, key: bytes, signature: str, signed: bytes) -> bool:
     scheme, _, text = signature.partition(",")
     try:
         given = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return False
-    if secret.startswith(PUBLIC_KEY):
-        return scheme == "v1a" and _holds_ed25519(_key(secret, PUBLIC_KEY), given, signed)
-    expected = hmac.new(_key(secret, SECRET), signed, hashlib.sha256).digest()
-    return scheme == "v1" and hmac.compare_digest(expected, given)
+    if prefix == PUBLIC_KEY:
+        return scheme == "v1a" and _holds_ed25519(key, given, signed)
+    return scheme == "v1" and hmac.compare_digest(hmac.new(key, signed, hashlib.sha256).digest(), given)
 
 
 def _holds_ed25519(key: bytes, signature: bytes, signed: bytes) -> bool:
@@ -134,6 +141,11 @@ def _holds_ed25519(key: bytes, signature: bytes, signed: bytes) -> bool:
 
 def _key(secret: str, prefix: str) -> bytes:
     try:
-        return base64.b64decode(secret.removeprefix(prefix), validate=True)
+        key = base64.b64decode(secret.removeprefix(prefix), validate=True)
     except (binascii.Error, ValueError):
         raise ConfigError(f"the secret of a webhook is {prefix} and base64") from None
+    if not key:
+        raise ConfigError("the secret of a webhook is empty: anybody could sign with it")
+    if prefix == PUBLIC_KEY and len(key) != 32:
+        raise ConfigError(f"the public key of a webhook is {prefix} and the base64 of 32 bytes")
+    return key

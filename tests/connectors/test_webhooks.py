@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -59,6 +60,13 @@ def test_the_vectors_of_the_specification_hold() -> None:
             webhooks.verify(given["payload"], given["headers"], given["secret"], now=given["now"])
     with pytest.raises(ConfigError, match="whsec_ and base64"):
         webhooks.verify(body, headers, "not base64!", now=1614265330)
+    # a receiver without its secret must not take what anybody can sign
+    mac = hmac.new(b"", b"m.1614265330." + body, "sha256").digest()
+    forged = {"webhook-id": "m", "webhook-timestamp": "1614265330"}
+    forged["webhook-signature"] = f"v1,{base64.b64encode(mac).decode()}"
+    for empty in ("", "whsec_", [secret, ""], ["whsec_"], [], (), "whpk_", "whpk_AAAA", None):
+        with pytest.raises(ConfigError, match=r"empty|a secret|32 bytes"):
+            webhooks.verify(body, forged, empty, now=1614265330)  # type: ignore[arg-type]
 
 
 def test_the_message_that_receivers_are_shown_is_what_is_sent() -> None:
