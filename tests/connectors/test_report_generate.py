@@ -58,6 +58,7 @@ def made(app: Headway, *payloads: dict[str, Any], **options: Any) -> list[tuple[
 
 def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
     formulas = ["=1+1", "+1", "-1", "@sum", "\t=1", "\r=1", " =1", "＝1", "-", '=HYPERLINK("http://x")']
+    formulas += [f"{unseen}=1" for unseen in ("\ufeff", "\u200b", "\u00a0", "\x0b", "\x1f", "\u2028", " \u202e")]
     rows = [
         {"name": "A", "count": 2, "price": -1.5, "ok": True, "more": {"a": [1]}},
         {"name": HOSTILE, "count": 3, "none": None, "ok": False, "more": ["x", "y"]},
@@ -70,7 +71,7 @@ def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
         {"rows": rows, "format": "json", "limit": 2, "columns": ["count", "name"], "name": "out.json"},
         {"rows": rows, "format": "html", "title": HOSTILE, "chart": chart},
     )
-    assert (of_csv["name"], of_csv["rows"], of_csv["truncated"]) == ("report.csv", 12, False)
+    assert (of_csv["name"], of_csv["rows"], of_csv["truncated"]) == ("report.csv", 19, False)
     head, first, second, *rest = list(csv.reader(io.StringIO(table, newline="")))
     assert head == ["name", "count", "price", "ok", "more", "none"]
     assert first == ["A", "2", "-1.5", "true", '{"a": [1]}', ""]
@@ -88,11 +89,13 @@ def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
     seen = Tags(page)
     assert "script" not in seen.names
     assert "img" not in seen.names
-    assert (seen.names.count("tr"), seen.names.count("rect"), seen.names.count("svg")) == (14, 12, 1)
-    assert "12 rows" in page
+    assert (seen.names.count("tr"), seen.names.count("rect"), seen.names.count("svg")) == (21, 19, 1)
+    assert "19 rows" in page
     assert '<td class="n">5</td>' in page  # the total
     assert '<th>name</th><th class="n">count</th>' in page
+    assert re.search(r'<td class="w">=HYPERLINK', page)  # a long text keeps some width when it is printed
     money = [{"sum": 812_345.67, "n": n} for n in range(3)]
+    assert "landscape" not in page
     ((_, sums),) = made(app, {"rows": money, "format": "html", "chart": {"value": "sum"}})
     # no digit is lost, and the count of rows makes no column of its own
     assert '<tr><td class="n">2,437,037.01</td><td class="n">3</td></tr><tr><td colspan="2">3 rows</td></tr>' in sums
@@ -144,6 +147,10 @@ def test_queries_see_the_tenant_of_the_report_alone(app: Headway) -> None:
     assert {row["kind"] for row in ran} == {"work"}
     assert stats[0]["rows"] >= 1
     assert "<svg" in stats[1]
+    assert "@page { size: landscape }" in stats[1]
+    day = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    assert re.search(f'<td><time datetime="{day}T[^"]*">{day} [0-9:]+</time></td>', stats[1])
+    assert re.search(rf"<text [^>]*>{day} [0-9:]+</text>", stats[1])  # below the chart
 
 
 def test_what_a_report_refuses(app: Headway) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from html import escape
+from typing import Any
 
-from headway.connectors.report_rows import Row, number_text, text_of
+from headway.connectors.report_rows import Row, number_text, text_of, time_text
 
 _MOST_BARS = 64
 _WIDTH, _HEIGHT, _FOOT = 800.0, 200.0, 18.0
@@ -34,7 +36,7 @@ class Chart:
             self._bars = [(one[0], one[1] + two[1]) for one, two in pairs]
             self._rows_each *= 2
             self._in_last = self._rows_each
-        label = "" if self._label is None else text_of(row.get(self._label))
+        label = "" if self._label is None else _label(row.get(self._label))
         self._bars.append((label, float(value)))
         self._in_last = 1
 
@@ -59,8 +61,12 @@ class Chart:
         return (
             f"<figure><figcaption>{escape(self._value)}{each}; the highest is {top}"
             f'</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT + _FOOT:g}" role="img" '
-            f'aria-label="{escape(self._value)}">\n{"".join(bars)}'
+            f'preserveAspectRatio="xMinYMid" aria-label="{escape(self._value)}">\n{"".join(bars)}'
             f'<line x1="0" x2="{_WIDTH:g}" y1="{zero:.1f}" y2="{zero:.1f}"/>'
             f'<text x="0" y="{_HEIGHT + 14:g}">{escape(first)}</text>'
             f'<text x="{_WIDTH:g}" y="{_HEIGHT + 14:g}" text-anchor="end">{escape(last)}</text></svg></figure>\n'
         )
+
+
+def _label(value: Any) -> str:
+    return time_text(value) if isinstance(value, datetime) else text_of(value)

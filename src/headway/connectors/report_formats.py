@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from html import escape
@@ -13,10 +14,11 @@ from typing import Any, TypeGuard
 import msgspec
 
 from headway.connectors.report_chart import Chart
-from headway.connectors.report_rows import Row, Rows, number_text, text_of
+from headway.connectors.report_rows import Row, Rows, number_text, text_of, time_text
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""How a cell begins that a spreadsheet would take for a formula, or that ends its cell early."""
+_FORMULA = re.compile(r"[\t\r\n]|[\s\0-\x1f\x7f-\xa0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*[-=+@＝＋－＠]")
+"""How a cell begins that a spreadsheet would take for a formula, also after what it does not show, such as a byte order
+mark; or that ends its cell early."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -85,7 +87,7 @@ def _cell(value: Any) -> Any:
     if _is_number(value):
         return value
     text = text_of(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _lines(rows: Sequence[Sequence[Any]]) -> str:
@@ -97,20 +99,32 @@ def _lines(rows: Sequence[Sequence[Any]]) -> str:
 _STYLE = """
 :root { color-scheme: light; font: 14px/1.45 system-ui, sans-serif; color: #1c2430; background: #fff }
 body { margin: 2rem; display: flex; flex-direction: column }
-header { order: -2 } h1 { font-size: 1.5rem; margin: 0 0 .25rem } p { color: #5a6675; margin: 0 0 1.25rem }
-figure { order: -1; margin: 0 0 1.5rem } figcaption { color: #5a6675; margin-bottom: .5rem }
+header { order: -2 } h1 { font-size: 1.5em; margin: 0 0 .25rem } p { color: #5a6675; margin: 0 0 1.25rem }
+figure { order: -1; margin: 0 0 1.5rem; break-inside: avoid } figcaption { color: #5a6675; margin-bottom: .5rem }
 svg { width: 100%; height: auto; max-height: 16rem } rect { fill: #2f6fde } line { stroke: #c9d1dc }
 text { font-size: 10px; fill: #5a6675 }
 table { border-collapse: collapse; width: 100% }
-th, td { padding: .35rem .6rem; border-bottom: 1px solid #e3e8ee; text-align: left; vertical-align: top }
-td { overflow-wrap: anywhere }
-th { border-bottom-color: #8996a6; white-space: nowrap }
+th, td { padding: .35em .6em; border-bottom: 1px solid #e3e8ee; text-align: left; vertical-align: top }
+th { border-bottom-color: #8996a6; vertical-align: bottom }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.w { min-width: 12.5em; overflow-wrap: anywhere }
+time { font-variant-numeric: tabular-nums; display: inline-block; min-width: 5.5em }
 tfoot td { font-weight: 600 } tfoot tr:first-child td { border-top: 2px solid #8996a6 }
-@page { margin: 14mm }
-@media print { body { margin: 0; display: block } thead { display: table-header-group } tr { break-inside: avoid }
-  tfoot { display: table-row-group } :root { font-size: 11px } }
+@page { margin: 12mm; @bottom-right { content: counter(page) " / " counter(pages); font: 9px sans-serif } }
+@media print { :root { font-size: 11px } body { margin: 0 } tr { break-inside: avoid }
+  thead { display: table-header-group } tfoot { display: table-row-group; break-before: avoid } }
 """
+_WIDE = """@page { size: landscape } @media print { :root { font-size: 9px } }
+"""
+_WIDER = """@page { size: landscape } @media print { :root { font-size: 7px } th, td { padding: .3em .4em } }
+"""
+_LONG = 16
+"""Letters of a text whose column is not squeezed to less than about as many: an id would be a letter a line."""
+
+
+def _style(columns: int) -> str:
+    """More columns print on a page that lies on its side, in smaller letters."""
+    return _STYLE + (_WIDER if columns > 12 else _WIDE if columns > 6 else "")
 
 
 async def as_html(report: Report, rows: Rows) -> AsyncIterator[str]:
@@ -133,14 +147,14 @@ def _head(report: Report, page: Sequence[Row]) -> str:
     title = escape(report.title)
     numeric = {name for name in report.columns if any(_is_number(row.get(name)) for row in page)}
     names = "".join(
-        f'<th class="n">{escape(name)}</th>' if name in numeric else f"<th>{escape(name)}</th>"
+        f'<th class="n">{_heading(name)}</th>' if name in numeric else f"<th>{_heading(name)}</th>"
         for name in report.columns
     )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>\n"
+        f"<title>{title}</title><style>{_style(len(report.columns))}</style></head><body>\n"
         f"<header><h1>{title}</h1><p>{report.made_at:%Y-%m-%d %H:%M} UTC</p></header>\n"
         f"<table><thead><tr>{names}</tr></thead><tbody>\n"
     )
@@ -150,10 +164,17 @@ def _table_row(report: Report, row: Row) -> str:
     return f"<tr>{''.join(_td(row.get(name)) for name in report.columns)}</tr>\n"
 
 
+def _heading(name: str) -> str:
+    return escape(name).replace("_", "_<wbr>")
+
+
 def _td(value: Any) -> str:
     if _is_number(value):
         return f'<td class="n">{number_text(value)}</td>'
-    return f"<td>{escape(text_of(value))}</td>"
+    if isinstance(value, datetime):
+        return f'<td><time datetime="{value.isoformat()}">{time_text(value)}</time></td>'
+    text = text_of(value)
+    return f'<td class="w">{escape(text)}</td>' if len(text) > _LONG else f"<td>{escape(text)}</td>"
 
 
 def _totals(report: Report) -> str:

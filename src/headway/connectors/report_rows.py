@@ -154,6 +154,11 @@ def number_text(value: float) -> str:
     return f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
+def time_text(value: datetime) -> str:
+    """A time for people, in UTC, to the second."""
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def text_of(value: Any) -> str:
     """A value as a cell shows it."""
     match value:
