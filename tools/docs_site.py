@@ -18,6 +18,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+# the theme's search, for pages opened from a folder
+WORKER = Path(__file__).with_name("docs_search_worker.js")
+# the menu of versions
+VERSIONS = Path(__file__).with_name("docs_versions.js")
 PROJECT = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md")
 
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
@@ -33,7 +37,17 @@ _LOADED = re.compile(
     r"|\"(?:base|search)\": \"(?:https?:)?//[^\"]+"
     r"|<pre\b[^>]*\bclass=[\"']?mermaid\b"
 )
-_CODE = """# Python names
+# Between words: space and marks; and the words of a question that every page has, which would find every page,
+# because the theme searches for words that begin with each of them.
+_SEPARATOR = (
+    r"[\s\-,:!?=\[\]()\"/]+|\.(?!\d)|&[lg]t;|"
+    r"\b(?:[Hh]ow|[Ww]hat|[Ww]hen|[Ww]here|[Ww]hy|[Ii]s|[Dd]oes|[Dd]o|[Cc]an|I|i|[Mm]y|[Aa]n?|[Tt]he|[Ii]f|to|of|at|in|on|it|and|or|for)\b"
+)
+_CODE = """---
+search:
+  boost: 0.3
+---
+# Python names
 
 What `import headway` gives, read from the code. [Python API](api.md) says more, with examples.
 
@@ -64,6 +78,8 @@ def stage(folder: Path) -> None:
         (pages / where).write_text(adapted(ROOT / name, where), "utf-8")
     (pages / "reference/python.md").write_text(_code(), "utf-8")
     (pages / "llms.txt").write_text(llms(), "utf-8")
+    (pages / "assets").mkdir()
+    shutil.copyfile(WORKER, pages / "assets/iframe-worker.js")
     (folder / "mkdocs.yml").write_text(json.dumps(settings(), indent=1), "utf-8")
 
 
@@ -119,14 +135,14 @@ def navigation() -> list[dict[str, Any]]:
     return [*sections, {"Project": [{name.removesuffix(".md").title(): f"project/{name.lower()}"} for name in PROJECT]}]
 
 
-def llms(folder: str = "") -> str:
+def llms() -> str:
     """The pages in a form for language models (llmstxt.org): what each is about, and where it is."""
     lines = ["# Headway", "", "> A durable work engine for Python, on a SQLite file or on PostgreSQL.", ""]
     for line in (DOCS / "index.md").read_text("utf-8").splitlines():
         if line.startswith("## "):
             lines += [line, ""]
         elif (item := _ITEM.match(line)) and item[2].endswith(".md") and not item[2].startswith(".."):
-            lines.append(f"- [{item[1]}]({folder}{item[2].removesuffix('.md')}.html): {_first(DOCS / item[2])}")
+            lines.append(f"- [{item[1]}]({item[2].removesuffix('.md')}.html): {_first(DOCS / item[2])}")
         elif not line and lines[-1]:
             lines.append("")
     return "\n".join(lines).strip() + "\n"
@@ -181,9 +197,13 @@ def settings() -> dict[str, Any]:
                 {"media": "(prefers-color-scheme: dark)", "scheme": "slate", "primary": "indigo"},
             ],
         },
-        "extra": {"generator": False, "version": {"provider": "mike"}},
+        # the plugin "offline" asks for a script of this name from a CDN unless one is given
+        "extra": {"generator": False, "polyfills": ["assets/iframe-worker.js"]},
+        # beside the folders of all versions, so that the pages of an old one know the new ones
+        "extra_javascript": ["../versions.js"],
         "plugins": [
-            "search",
+            {"search": {"separator": _SEPARATOR}},
+            "offline",
             {"mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT / "src")], "options": options}}}},
         ],
         "markdown_extensions": [
@@ -212,25 +232,41 @@ def build(out: Path) -> None:
     """Build this version into a folder of its own, beside those that are there, and point the front page to it."""
     site = out / version()
     with tempfile.TemporaryDirectory(prefix="headway-docs-") as name:
-        folder = Path(name)
-        stage(folder)
-        config = folder / "mkdocs.yml"
-        # GitHub's anchors; YAML of Python objects is not JSON
-        slugify = "!!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}"
-        config.write_text(config.read_text("utf-8").replace('"SLUGIFY"', slugify), "utf-8")
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(done.stdout + done.stderr)
+        stage(Path(name))
+        draw(Path(name), site)
     if loaded := foreign(site):
         sys.exit("the site loads from elsewhere:\n" + "\n".join(loaded))
-    versions = sorted((path.parent.name for path in out.glob("*/index.html")), reverse=True)
-    (out / "versions.json").write_text(json.dumps([{"version": v, "title": v, "aliases": []} for v in versions]))
-    (out / "index.html").write_text(
-        f'<!doctype html><meta http-equiv="refresh" content="0; url={version()}/index.html">\n'
-    )
-    (out / "llms.txt").write_text(llms(f"{version()}/"), "utf-8")
+    index(out)
     sys.stdout.write(f"{site / 'index.html'}\n")
+
+
+def draw(folder: Path, site: Path) -> None:
+    """Make the site of staged pages."""
+    config = folder / "mkdocs.yml"
+    # GitHub's anchors; YAML of Python objects is not JSON
+    slugify = "!!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}"
+    config.write_text(config.read_text("utf-8").replace('"SLUGIFY"', slugify), "utf-8")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+
+
+def index(out: Path) -> None:
+    """Write what stands beside the versions: which there are, and the way to the newest."""
+    versions = sorted((path.parent.name for path in out.glob("*/index.html")), key=_numbers, reverse=True)
+    newest = versions[0]
+    (out / "versions.js").write_text(VERSIONS.read_text("utf-8").replace("[]", json.dumps(versions), 1), "utf-8")
+    (out / "index.html").write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0; url={newest}/index.html">\n'
+    )
+    pages = (out / newest / "llms.txt").read_text("utf-8")
+    (out / "llms.txt").write_text(_LINK.sub(rf"[\1]({newest}/\2)", pages), "utf-8")
+
+
+def _numbers(name: str) -> list[int]:
+    """0.10.0 is newer than 0.9.2."""
+    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 if __name__ == "__main__":
