@@ -221,5 +221,10 @@ def missing_artifact(artifact_id: str) -> Any:
     raise NotFound(f"there is no artifact {artifact_id} (or it is another tenant's, or it was pruned with its job)")
 
 
+def renamed(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes by the names of what they change: `name` says which row, so its new name is given as `new_name`."""
+    return {("name" if option == "new_name" else option): value for option, value in changes.items()}
+
+
 def missing(job_id: str) -> Any:
     raise NotFound(f"there is no job {job_id} (or it is another tenant's, or it was pruned)")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
 
-from headway.app.base import VerbBase, then
+from headway.app.base import VerbBase, renamed, then
 from headway.define.checks import name as checked_name
 from headway.define.delivery_triggers import delivery_trigger, trigger_name
 from headway.define.option_types import ConnectorChanges, ConnectorOptions
@@ -141,7 +141,7 @@ class ConnectorVerbs(VerbBase):
         if_match: Collection[str] | None,
         changes: Mapping[str, Any],
     ) -> Op[Connector]:
-        given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
+        given = renamed(changes)
         if not given:
             raise InvalidJob("nothing to change was given")
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.base import then
+from headway.app.base import renamed, then
 from headway.app.enqueue import EnqueueVerbs
 from headway.clock import from_micros
 from headway.define.checks import name as checked_name
@@ -187,7 +187,7 @@ class TemplateVerbs(EnqueueVerbs):
         if_match: Collection[str] | None,
         changes: Mapping[str, Any],
     ) -> Op[Template]:
-        given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
+        given = renamed(changes)
         if not given:
             raise InvalidJob("nothing to change was given")
         change = TemplateChange(**self._template_fields(given))

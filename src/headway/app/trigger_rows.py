@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.base import VerbBase, then
+from headway.app.base import VerbBase, renamed, then
 from headway.define.checks import name as checked_name
 from headway.define.trigger_jobs import schedule_job
 from headway.define.triggers import changed_trigger
@@ -75,7 +75,7 @@ class TriggerRows(VerbBase):
         return (found[0].tz if found else None) or self._tz
 
     def _change_trigger_row(self, type_: TriggerType, name: str | UUID, changes: Mapping[str, Any]) -> Op[Trigger]:
-        given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
+        given = renamed(changes)
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
         if_match = given.pop("if_match", None)
         only_enabled = set(given) == {"enabled"} and template is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,14 +16,13 @@ from headway.commands.command import SAFE_ENV, Command, Secret, read_commands
 from headway.commands.live_output import LiveOutput, margin, tail
 from headway.commands.param import schema_of
 from headway.commands.process import REAP_S, Ended, NotStarted, Order, Process, StreamName, SupervisorLost
-from headway.define.arguments import ArgumentsOfCall
+from headway.define.configured_kind import ConfiguredKind
 from headway.define.context import Context, Program
 from headway.define.enqueuer import Binding
-from headway.define.kind import Kind
-from headway.errors import CommandFailed, ConfigError, InvalidJob, InvalidPayload, PayloadMismatch, SecretMissing
+from headway.errors import CommandFailed, ConfigError, InvalidJob, InvalidPayload, SecretMissing
 from headway.logs import get_logger
-from headway.model.codec import decode, encode
-from headway.model.job import Claim, NewJob
+from headway.model.codec import encode
+from headway.model.job import Claim
 from headway.secrets import Vault
 
 log = get_logger("headway.worker")
@@ -38,10 +37,8 @@ def load(values: Mapping[str, Any], path: str, *, binding: Binding | None = None
     return [CommandKind(command, binding=binding) for command in read_commands(values, path)]
 
 
-class CommandKind(Kind[..., Any]):
+class CommandKind(ConfiguredKind):
     """Runs its command's program. The payload fills the placeholders; it is checked at enqueue and before each run."""
-
-    by_code = False
 
     is_command = True
 
@@ -69,25 +66,8 @@ class CommandKind(Kind[..., Any]):
         ctx.patience_s = self.command.kill_grace_ms / 1_000 + REAP_S + _SPARE_S
         return ctx
 
-    def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
-        """The fields of a payload, unresolved; raises `InvalidPayload`."""
-        try:
-            self._check(payload)
-        except PayloadMismatch as error:
-            # only this worker's file decides what reaches a program
-            raise InvalidPayload(str(error)) from error
-        return self._arguments.unpack(payload)
-
-    def _finish(self, payload: str) -> NewJob:
-        # the file's schema holds beside an operator's: only the file decides what reaches a program
-        self._check(payload)
-        return super()._finish(payload)
-
-    def _check(self, payload: str) -> None:
+    def _check_fields(self, fields: dict[str, Any]) -> None:
         command = self.command
-        assert self.options.schema is not None
-        self.options.schema.check(payload, self.name)
-        fields = decode(payload)
         for name, value in fields.items():
             if secrets.is_reference(value) != command.params[name].secret:
                 wants = (

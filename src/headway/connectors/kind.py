@@ -8,14 +8,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from headway.define.arguments import ArgumentsOfCall
+from headway.define.configured_kind import ConfiguredKind
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
-from headway.define.kind import Kind
 from headway.define.toml_table import Table
-from headway.errors import ConfigError, InvalidJob, InvalidPayload, PayloadMismatch
-from headway.model.codec import decode
-from headway.model.job import NewJob
+from headway.errors import ConfigError, InvalidJob, InvalidPayload
 from headway.store.run import Store
 
 KIND_OPTIONS = (
@@ -33,11 +30,9 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     networks: tuple[IPv4Network | IPv6Network, ...] = ()  # private ones that they may reach
 
 
-class ConnectorKind(Kind[..., Any]):
+class ConnectorKind(ConfiguredKind):
     """A subclass has the name (`http.request` makes the kind `connector.http.request`), the schema of the payload, the
     keys of its section of headway.toml beside KIND_OPTIONS, and `perform`."""
-
-    by_code = False
 
     connector: ClassVar[str]
     about: ClassVar[str]
@@ -71,25 +66,9 @@ class ConnectorKind(Kind[..., Any]):
         Raises `ConnectorFailed`."""
         raise NotImplementedError
 
-    def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
-        """The fields of a payload, with its references to secrets unresolved: the connector knows where they go. Raises
-        `InvalidPayload`."""
+    def _check_fields(self, fields: dict[str, Any]) -> None:
         try:
-            self._check(payload)
-        except PayloadMismatch as error:
-            raise InvalidPayload(str(error)) from error
-        return self._arguments.unpack(payload)
-
-    def _finish(self, payload: str) -> NewJob:
-        # the connector's schema holds beside an operator's
-        self._check(payload)
-        return super()._finish(payload)
-
-    def _check(self, payload: str) -> None:
-        assert self.options.schema is not None
-        self.options.schema.check(payload, self.name)
-        try:
-            self.check_fields(decode(payload))
+            self.check_fields(fields)
         except InvalidJob as error:
             raise InvalidPayload(f"{self.name}: {error}") from None
 

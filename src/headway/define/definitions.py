@@ -21,7 +21,7 @@ from headway.model.codec import decode, encode
 from headway.model.definition import Definition, NewDefinition
 from headway.model.job import NewJob
 from headway.model.machine import START
-from headway.model.restricted import check_unbounded, restricted
+from headway.model.restricted import OPTION_FIELDS, check_unbounded, restricted
 
 FRESH_S = 5.0
 """How long the definitions that were read are good enough for an enqueue."""
@@ -36,17 +36,6 @@ _POLICY = (
 _LISTS = ("tags", "unique_by", "unique_scope", "replace")
 _DEFAULTS = Options()
 
-_BOUNDED = {
-    "queue": ("queue",),
-    "timeout": ("timeout_ms",),
-    "partition": ("partition",),
-    "concurrency": ("concurrency",),
-    "concurrency_key": ("concurrency_key",),
-    "rate": ("rate_count", "rate_period_ms"),
-    "burst": ("rate_burst",),
-    "rate_key": ("rate_key",),
-}
-"""The options that a definition bounds, and the fields of a job that each sets."""
 _KEYED = ("partition", "_key")
 
 
@@ -54,7 +43,7 @@ def _has_value(definition: Definition | None, option: str) -> bool:
     if definition is None:
         return False
     said = {**definition.policy, "queue": definition.queue, "timeout_ms": definition.timeout_ms}
-    return any(said.get(field) is not None for field in _BOUNDED[option])
+    return any(said.get(field) is not None for field in OPTION_FIELDS[option])
 
 
 def definition_of(kind: AnyKind) -> NewDefinition:
@@ -183,7 +172,7 @@ class Definitions:
         """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set so: for what keys of
         the HTTP API store, which must give them no more than an enqueue does."""
         definition = self._known.get(kind)
-        given = {name: to for name, to in options.items() if name in _BOUNDED}
+        given = {name: to for name, to in options.items() if name in OPTION_FIELDS}
         for name, to in list(given.items()):
             # None takes away what the definition says
             if to is None or (not name.endswith(_KEYED) and has_placeholder(to)):
@@ -191,7 +180,7 @@ class Definitions:
                 if to is not None or _has_value(definition, name):
                     check_unbounded(kind, definition, "rate" if name == "burst" else name)
         job = new_job(kind, "{}", given, now=0)
-        asked = {field: getattr(job, field) for name in given for field in _BOUNDED[name]}
+        asked = {field: getattr(job, field) for name in given for field in OPTION_FIELDS[name]}
         restricted(kind, definition, asked)
 
     def checked(self, kind: str, payload: Mapping[str, Any] | Raw, *, limit: int) -> str:

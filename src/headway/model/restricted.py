@@ -29,8 +29,19 @@ TENANTS_KEY = "tenant"
 """The key of a limit that an enqueuer changed without naming one: keys belong to a tenant, so nobody else shares it."""
 _POLICY = ("partition", "concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}\Z")
+OPTION_FIELDS = {
+    "queue": ("queue",),
+    "timeout": ("timeout_ms",),
+    "partition": ("partition",),
+    "concurrency": ("concurrency",),
+    "concurrency_key": ("concurrency_key",),
+    "rate": ("rate_count", "rate_period_ms"),
+    "burst": ("rate_burst",),
+    "rate_key": ("rate_key",),
+}
+"""The options that a definition bounds, as a caller gives them, and the fields of `NewJob` that each sets."""
 FIELDS = ("queue", "timeout_ms", *_POLICY)
-"""The fields of `NewJob` that these options set."""
+"""All of those fields."""
 
 
 def restricted(kind: str, definition: Definition | None, asked: Mapping[str, Any]) -> dict[str, Any]:

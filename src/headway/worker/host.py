@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
-from headway.model.fleet import Worker
+from headway.config import Settings
+from headway.model.fleet import NewWorker, Worker
+from headway.model.lease import late_ms
 
 _PROC = Path("/proc")
+
+
+def new_worker(
+    worker_id: str,
+    settings: Settings,
+    *,
+    version: str,
+    queues: dict[str, int],
+    kinds: tuple[str, ...] = (),
+    concurrency: int = 0,
+    metadata: Mapping[str, str] | None = None,
+) -> NewWorker:
+    """The row under which this process registers."""
+    pid = os.getpid()
+    return NewWorker(
+        id=worker_id,
+        hostname=hostname(),
+        pid=pid,
+        machine=machine(),
+        process_started=process_started(pid),
+        version=version,
+        queues=queues,
+        kinds=kinds,
+        concurrency=concurrency,
+        lease_ms=settings.lease_ms,
+        late_ms=late_ms(lease_ms=settings.lease_ms, heartbeat_ms=settings.heartbeat_ms),
+        metadata={"python": platform.python_version(), **(metadata or {})},
+    )
 
 
 def hostname() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from headway.define.registry import AnyKind, Registry
 from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import NewWorker
-from headway.model.lease import call_timeout_ms, late_ms
+from headway.model.lease import call_timeout_ms
 from headway.model.served import Ordering, Queues, served
 from headway.model.trigger import Declaration
 from headway.secrets import Vault
@@ -310,20 +309,13 @@ class Worker:
         return True
 
     def _describe(self, worker_id: str) -> NewWorker:
-        pid = os.getpid()
-        return NewWorker(
-            id=worker_id,
-            hostname=host.hostname(),
-            pid=pid,
-            machine=host.machine(),
-            process_started=host.process_started(pid),
+        return host.new_worker(
+            worker_id,
+            self._settings,
             version=self._version,
             queues=self._served.caps,
             kinds=tuple(sorted(self._kinds_and_versions())),
             concurrency=self._served.slots.total,
-            lease_ms=self._settings.lease_ms,
-            late_ms=late_ms(lease_ms=self._settings.lease_ms, heartbeat_ms=self._settings.heartbeat_ms),
-            metadata={"python": platform.python_version()},
         )
 
     def _kinds_and_versions(self) -> Iterator[str]:

@@ -9,9 +9,10 @@ import msgspec
 
 from headway.api.access.tenants import check_role
 from headway.api.call import Call
-from headway.api.chapters.job_actions import JobChange, changes_of, check_change
+from headway.api.chapters.job_actions import JobChange, check_change
 from headway.api.chapters.jobs import job_filters
 from headway.api.routes import ADMINS, OPERATORS, Routes
+from headway.api.wire.pages import changes_of
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import JobView, job_view
 from headway.errors import Duplicate, NotAllowed, NotFound
@@ -128,7 +129,7 @@ def _check(call: Call[Any, Any], asked: ActionIn) -> None:
     if (asked.action == "change") != (asked.change is not None):
         raise Refused(422, "the action change, and no other, has a change", faults=[Fault("not valid", "/change")])
     if asked.change is not None:
-        changes_of(asked.change)
+        changes_of(asked.change, {})
         if asked.change.payload is not msgspec.UNSET:
             raise Refused(422, "a payload is changed job by job", faults=[Fault("not valid", "/change/payload")])
 
@@ -191,7 +192,7 @@ async def _act(call: Call[Any, Any], asked: ActionIn, ids: list[str]) -> int:
         case "delete":
             return await call.verbs.adelete_jobs(reason=asked.reason, actor=call.actor, **filters)
     assert asked.change is not None
-    changes = changes_of(asked.change)
+    changes = changes_of(asked.change, {})
     done = 0
     for job in await call.verbs.ajobs(limit=_AT_ONCE, order="oldest", raw=True, **filters):
         await check_change(call, job, changes)

@@ -11,7 +11,7 @@ from headway.api.access.narrowed import seen_queues
 from headway.api.call import Answer, Call
 from headway.api.chapters.fleet import QueueQuery
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.pages import PageQuery, changes_of, given, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import JobView, Listed, job_view
 from headway.errors import ConfigError, NotFound
@@ -173,9 +173,7 @@ class QueueChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def change_queue(call: Call[QueueChange, None]) -> Queue:
     """Set how many jobs of a queue run at once, whether its tenants take turns, how long its jobs are kept."""
     name = call.params["name"]
-    changes = given(call.body, {})
-    if not changes:
-        raise Refused(422, "what to change? Give some of max_running, fair, retention")
+    changes = changes_of(call.body, {})
     if "max_running" in changes:
         await call.app.alimit(queue=name, max_running=changes["max_running"], actor=call.actor)
     if "fair" in changes:

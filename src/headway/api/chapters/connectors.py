@@ -10,7 +10,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, given, page, revision_tag
+from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.app.webhooks import WebhookKeys, keys_of
@@ -111,11 +111,7 @@ async def get_connector(call: Call[None, None]) -> Answer:
 async def change_connector(call: Call[ConnectorChange, None]) -> Answer:
     """Change a configuration; requests that are under way go on with what they read."""
     connector = await _visible(call)
-    changes = given(call.body, {})
-    if not changes:
-        raise Refused(422, "what to change? Give some of name, url, headers, options, events, description, enabled")
-    if "name" in changes:
-        changes["new_name"] = changes.pop("name")
+    changes = changes_of(call.body, {})
     changed = await call.verbs.achange_connector(
         UUID(connector.id), actor=call.actor, if_match=call.if_match, **changes
     )

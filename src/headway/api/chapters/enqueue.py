@@ -21,6 +21,7 @@ from headway.errors import Duplicate, HeadwayError, Replayed
 from headway.model.codec import check_text
 from headway.model.definition import Definition
 from headway.model.job import Brief, Delivery, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
+from headway.model.restricted import OPTION_FIELDS
 from headway.model.status import UNFINISHED, Status
 
 routes = Routes("enqueue")
@@ -31,17 +32,6 @@ _Build = Callable[[Any], NewJob]  # makes a job from a payload
 _LONGEST_BATCH = 1_000
 _BUILT_AT_ONCE = 50  # jobs of a batch, before other requests have their turn
 _ALIASES = {"definition_key": "kind", "dedupe_key": "unique_key"}
-# the options that a definition bounds, and the fields of a job that they set
-_BOUNDED = {
-    "queue": ("queue",),
-    "timeout": ("timeout_ms",),
-    "partition": ("partition",),
-    "concurrency": ("concurrency",),
-    "concurrency_key": ("concurrency_key",),
-    "rate": ("rate_count", "rate_period_ms"),
-    "burst": ("rate_burst",),
-    "rate_key": ("rate_key",),
-}
 
 
 class JobIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -212,14 +202,14 @@ async def _from_template(call: Call[Any, None], job: JobIn, payload: Any, made_b
     definition = await _active(call, new.kind)
     if kind and kind != new.kind:
         raise Refused(422, f"template {job.template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")
-    _check(call, new, definition, _BOUNDED)  # whoever stored the template, its job is the caller's
+    _check(call, new, definition, OPTION_FIELDS)  # whoever stored the template, its job is the caller's
     return new
 
 
 def _check(call: Call[Any, None], new: NewJob, definition: Definition, options: Iterable[str]) -> None:
     """Raises `Refused` where the key may not enqueue such a job, with these options."""
     call.check_touch(queue=new.queue, kind=new.kind)
-    fields = [field for option in options for field in _BOUNDED.get(option, ())]
+    fields = [field for option in options for field in OPTION_FIELDS.get(option, ())]
     call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
 
 
@@ -273,7 +263,7 @@ def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
     if isinstance(given.get("unique_scope"), list):
         given["unique_scope"] = ["dead" if each == "dead_letter" else each for each in given["unique_scope"]]
     if call.key.role != "superadmin":  # null is what the definition says, as the database has it for its logins
-        given = {name: value for name, value in given.items() if value is not None or name not in _BOUNDED}
+        given = {name: value for name, value in given.items() if value is not None or name not in OPTION_FIELDS}
     return kind, given
 
 

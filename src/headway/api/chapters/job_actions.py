@@ -11,7 +11,7 @@ from headway.api.access.narrowed import is_narrowed, seen_history, seen_ids, vis
 from headway.api.call import Answer, Call
 from headway.api.chapters.jobs import shown
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
-from headway.api.wire.problems import Refused
+from headway.api.wire.pages import changes_of, given
 from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import NotFound, Replayed
@@ -57,7 +57,7 @@ class Retry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def retry_job(call: Call[Retry, None]) -> dict[str, Any]:
     """Run a finished job again, with a full budget; an at_most_once job runs as a new one."""
     job = await visible_job(call)
-    runs_as = await call.verbs.aretry(job.id, actor=call.actor, if_match=call.if_match, **given(call.body))
+    runs_as = await call.verbs.aretry(job.id, actor=call.actor, if_match=call.if_match, **given(call.body, {}))
     return job_view(await call.verbs.aget(runs_as, raw=True))
 
 
@@ -86,20 +86,6 @@ class JobChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     tags: list[str] | U | None = msgspec.UNSET
 
 
-def given(body: msgspec.Struct) -> dict[str, Any]:
-    """The fields that the request has."""
-    fields = {name: getattr(body, name) for name in body.__struct_fields__}
-    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
-
-
-def changes_of(body: JobChange) -> dict[str, Any]:
-    """The changes as the library takes them."""
-    changes = given(body)
-    if not changes:
-        raise Refused(422, f"what to change? Give some of {', '.join(body.__struct_fields__)}")
-    return changes
-
-
 async def check_change(call: Call[Any, Any], job: Job, changes: dict[str, Any]) -> None:
     """Raises `Refused` for what this key, or an enqueuer of the job's kind, may not set."""
     call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
@@ -113,7 +99,7 @@ async def check_change(call: Call[Any, Any], job: Job, changes: dict[str, Any]) 
 async def change_job(call: Call[JobChange, None]) -> Answer:
     """Change a job that waits; its payload only while it has not run, its meta and tags even when it is over."""
     job = await visible_job(call)
-    changes = changes_of(call.body)
+    changes = changes_of(call.body, {})
     await check_change(call, job, changes)
     await call.verbs.achange(job.id, actor=call.actor, if_match=call.if_match, **changes)
     return shown(await call.verbs.aget(job.id, raw=True))

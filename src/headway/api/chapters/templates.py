@@ -10,7 +10,7 @@ import msgspec
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, given, page, revision_tag
+from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
@@ -79,13 +79,9 @@ async def get_template(call: Call[None, None]) -> Answer:
 async def change_template(call: Call[TemplateChange, None]) -> Answer:
     """Change a template; jobs made before stay as they are."""
     template = await _visible(call)
-    changes = given(call.body, _ALIASES)
-    if not changes:
-        raise Refused(422, "what to change? Give some of name, kind, payload, options, description")
+    changes = changes_of(call.body, _ALIASES)
     options = changes["options"] or {} if "options" in changes else template.options
     await _check_bounds(call, changes.get("kind", template.kind), options)
-    if "name" in changes:
-        changes["new_name"] = changes.pop("name")
     changed = await call.verbs.achange_template(UUID(template.id), actor=call.actor, if_match=call.if_match, **changes)
     return Answer(200, changed, revision_tag(changed))
 

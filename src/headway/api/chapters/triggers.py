@@ -12,7 +12,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, given, page, revision_tag
+from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import Listed
 from headway.app.triggers import Rehearsal
@@ -36,7 +36,7 @@ _ALIASES = {
 }
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
 _MOST_TIMES = 100
-_HARMLESS = {"enabled", "label", "description", "name"}
+_HARMLESS = {"enabled", "label", "description", "new_name"}
 
 _SHOWN: list[tuple[str, Any]] = [
     ("trigger_type", Literal["event", "schedule"]),
@@ -229,16 +229,12 @@ async def get_trigger(call: Call[None, None]) -> Answer:
 async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     """Change a trigger. Of a schedule that the code declares, only whether it is enabled."""
     trigger = await _visible(call)
-    changes = given(call.body, _ALIASES)
-    if not changes:
-        raise Refused(422, "nothing to change was given")
+    changes = changes_of(call.body, _ALIASES)
     if not {"kind", "template", "options"}.isdisjoint(changes):
         stored = {"kind": trigger.kind or trigger.template_kind, "options": trigger.options}
         await _check_bounds(call, stored | changes)
     elif not changes.keys() <= _HARMLESS:
         await _check_own(call, trigger)
-    if "name" in changes:
-        changes["new_name"] = changes.pop("name")
     return _tagged(await _change(call, trigger, changes))
 
 

@@ -65,6 +65,18 @@ def given(body: msgspec.Struct, aliases: dict[str, str]) -> dict[str, Any]:
     return found
 
 
+def changes_of(body: msgspec.Struct, aliases: dict[str, str]) -> dict[str, Any]:
+    """The changes that the body of a PATCH has, as the library takes them: `name` says which row, so a new one is
+    `new_name`. Raises `Refused` where there are none."""
+    changes = given(body, aliases)
+    if not changes:
+        names = [name for name in body.__struct_fields__ if name not in aliases]
+        raise Refused(422, f"what to change? Give some of {', '.join(names)}")
+    if "name" in changes:
+        changes["new_name"] = changes.pop("name")
+    return changes
+
+
 def revision_tag(found: Any) -> dict[str, str]:
     """The header that names the version of a row that counts its changes."""
     return {"ETag": f'"{found.revision}"'}

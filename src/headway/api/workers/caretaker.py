@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Sequence
 
 from headway.app import Headway
 from headway.model.fleet import NewWorker
-from headway.model.lease import call_timeout_ms, late_ms
+from headway.model.lease import call_timeout_ms
 from headway.model.served import Entry, Served
 from headway.model.trigger import Declaration
 from headway.worker import host
@@ -73,18 +71,10 @@ class Caretaker:
         self._served.serve(Served(entries=tuple(Entry(queue, 1) for queue in queues), total=1))
 
     def _describe(self, worker_id: str) -> NewWorker:
-        pid = os.getpid()
-        return NewWorker(
-            id=worker_id,
-            hostname=host.hostname(),
-            pid=pid,
-            machine=host.machine(),
-            process_started=host.process_started(pid),
+        return host.new_worker(
+            worker_id,
+            self._settings,
             version=self._version,
             queues=self._served.caps,
-            kinds=(),
-            concurrency=0,
-            lease_ms=self._settings.lease_ms,
-            late_ms=late_ms(lease_ms=self._settings.lease_ms, heartbeat_ms=self._settings.heartbeat_ms),
-            metadata={"python": platform.python_version(), "serves": "http"},
+            metadata={"serves": "http"},
         )
