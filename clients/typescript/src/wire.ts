@@ -231,7 +231,7 @@ export const Child = z.object({
 });
 export type Child = z.infer<typeof Child>;
 
-/** A job to run now. Show (id, fence) with whatever you say of it; `attempt_no` is `fence`, `definition_key` is `kind`. A machine has `step`, `state` (null: the payload is its state), `signals` and `children`. */
+/** A job to run now. Send (id, fence) with everything you report about it; `attempt_no` is `fence`, `definition_key` is `kind`. A machine has `step`, `state` (null: the payload is its state), `signals` and `children`. */
 export const ClaimedJob = z.object({
   id: z.string(),
   fence: z.number(),

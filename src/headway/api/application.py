@@ -48,7 +48,7 @@ _READY_S = 1.0
 _LARGE_BODY = 128 * 1024  # bytes; smaller ones are decoded within a millisecond or two
 _USES_EVERY_S = 60.0
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_PROBES = ("/healthz", "/readyz")  # what asks them knows only an address; they tell nothing
+_PROBES = ("/healthz", "/readyz")  # asked by address, without a Host of ours; they reveal nothing
 _UNTRACED = frozenset({*_PROBES, "/metrics"})  # asked every few seconds, by machines
 
 _ROUTES = {(route.method, route.path): route for route in chapters.ROUTES}
@@ -327,7 +327,7 @@ class Api:
         return endpoint
 
     def _for_callers(self, describe: Callable[[Request], Response]) -> Endpoint:
-        """What anybody with a key, a session or a token may read, and nobody else."""
+        """Readable with any key, session or token, and not without one."""
 
         async def endpoint(request: Request) -> Response:
             exchange = Exchange.of(request)
@@ -354,7 +354,7 @@ class Api:
         return _response({"status": "up"})
 
     async def _metrics(self, request: Request) -> Response:
-        """For Prometheus, with the key of a super admin: it tells of every tenant."""
+        """For Prometheus, with the key of a super admin: it covers every tenant."""
         exchange = Exchange.of(request)
         try:
             async with self._watch.request():
@@ -420,7 +420,7 @@ def _unknown_host(request: Request) -> Refused:
 
 
 async def _within(route: Route, call: Call[Any, Any]) -> Any:
-    """What the handler answers; a read ends in time, or not at all."""
+    """The handler's answer; a read that takes too long is refused with 503."""
     if route.method != "GET" or route.waits:
         return await route.handler(call)
     try:

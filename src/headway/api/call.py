@@ -40,7 +40,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     headers: Mapping[str, str]
     request_id: str
     address: str  # of the client, for the audit; from X-Forwarded-For only where the proxy is trusted
-    stopping: asyncio.Event  # set when the server is asked to end: whoever waits or streams comes to an end
+    stopping: asyncio.Event  # set when the server is asked to end: handlers that wait or stream return
     workers: Gateway  # the workers that work through this server
     gone: Callable[[], Awaitable[None]]  # returns when the client has gone away
     streams: Streams  # the open streams of this server
@@ -59,7 +59,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
 
     @property
     def trace(self) -> str | None:
-        """The trace that the request belongs to, for what it makes."""
+        """The trace that the request belongs to, passed on to what it creates."""
         return carried(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     @property
@@ -84,7 +84,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
             raise Refused(403, str(error), code="NotAllowed") from None
 
     def check_options(self, kind: str, options: Mapping[str, Any]) -> None:
-        """The same for options, of which None takes away what the definition says."""
+        """The same for options; None removes what the definition sets."""
         if self.key.role == "superadmin":
             return
         try:

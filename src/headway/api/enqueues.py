@@ -61,7 +61,7 @@ class Enqueues:
                 while lane.waiting:
                     await lane.store_next()
         finally:
-            # at once, not in a callback of the task: who comes next has to know that nobody works here any more
+            # now, not in a callback of the task: the next request must see that nothing runs here any more
             lane.tasks.discard(task)
             if not lane.tasks and not lane.waiting:
                 self._lanes.pop(verbs, None)

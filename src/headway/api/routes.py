@@ -17,9 +17,9 @@ H = TypeVar("H", bound=Handler)
 
 PREFIX = "/api/v1"
 MostCounted = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
-"""How many jobs a request counts at most."""
+"""Up to how many jobs a request may ask to count."""
 
-# who may what, in the words of the contract; each role is named once in a route's declaration
+# which roles may do what, in the contract's words; a route names one of these sets
 VIEWERS: tuple[Role, ...] = ("viewer", "operator", "admin", "superadmin")
 PRODUCERS: tuple[Role, ...] = ("producer", "operator", "admin", "superadmin")
 READERS: tuple[Role, ...] = ("viewer", "producer", "operator", "admin", "superadmin")  # of what they name by id

@@ -187,7 +187,7 @@ class _Poller:
                 each.tell_attempts(attempts)
                 if job_id in jobs:
                     each.tell_job(jobs[job_id])
-        # but for those who came while this was read
+        # except those that came while this was read
         self._seen |= {job_id: seen for job_id, seen in now.items() if self._seen.get(job_id) is before[job_id]}
 
     async def _read(self, ids: list[str]) -> list[Job]:
@@ -208,7 +208,7 @@ class Sent(Protocol):
 
 
 class EventStream(Response):
-    """Sends what a listener hears until the client goes away, falls behind, loses its key, its job is deleted, or
+    """Sends a listener's events until the client goes away, falls behind, loses its key, its job is deleted, or
     the server ends."""
 
     media_type = "text/event-stream"

@@ -142,7 +142,7 @@ def _sync(folder: Path) -> None:
 
 @contextmanager
 def _told(root: Path) -> Iterator[None]:
-    """Says of an error of the file system which setting chose the folder."""
+    """Adds to a file system error which setting chose the folder."""
     try:
         yield
     except OSError as error:

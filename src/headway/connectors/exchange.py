@@ -32,10 +32,10 @@ _FAULTS = (
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     url: HttpUrl
-    headers: Callable[[str, bool], Headers]  # for a host, and whether a redirect left the first origin for it
+    headers: Callable[[str, bool], Headers]  # by host, and by whether a redirect left the first origin
     body: bytes | None = None
     has_secret_body: bool = False
-    is_foreign: bool = False  # a redirect left the first origin; it stays so, even if another one leads back
+    is_foreign: bool = False  # a redirect left the first origin; stays true even if another one leads back
     timeout_s: float = 30.0
     max_response: int = 262_144
     redirects: int = 0
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     headers: Headers  # names in lower case
     body: bytes
-    truncated: bool  # there is more of it than was wanted
+    truncated: bool  # the answer was longer than `max_response`
     url: HttpUrl
     redirects: int
     first_byte_ms: int
@@ -60,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchanges:
-    """Sends requests, each over a connection of its own: nothing of one tenant's is left for another's."""
+    """Sends requests, each over a connection of its own: nothing of one tenant is left over for another."""
 
     def __init__(self, allowed: Sequence[Network]) -> None:
         self._network = GuardedNetwork(allowed)

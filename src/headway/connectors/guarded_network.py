@@ -1,4 +1,4 @@
-"""GuardedNetwork: the only way of connectors to a socket. A name is resolved once, every address of it is checked, and
+"""GuardedNetwork: the only way a connector opens a socket. A name is resolved once, every address of it is checked, and
 the connection is made to a checked address."""
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import httpcore2
 from headway.connectors.addresses import Network, check
 
 _MOST_TRIED = 8
-"""Addresses of a name. All are checked; but who controls the name must not make one job knock at thousands of doors."""
+"""How many addresses of one name are tried. All are checked, but a hostile DNS answer must not make one job try
+thousands."""
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """What `httpcore2` opens connections by. TLS and the Host header still use the name: only the address is fixed
+    """Opens the connections of `httpcore2`. TLS and the Host header still use the name: only the address is fixed
     here."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:

@@ -154,7 +154,7 @@ class Connector(ConnectorKind):
             "redirects": answer.redirects,
             "timings": {"first_byte_ms": answer.first_byte_ms, "total_ms": answer.total_ms},
         }
-        # it has been sent, and must not fail because of what cannot be stored of its answer
+        # the request was sent: it must not fail because its answer cannot be stored
         try:
             text = encode(result, limit=self.resources.result_limit, what="result")
         except InvalidPayload:
@@ -212,8 +212,8 @@ def headers_for(ctx: Context, given: Mapping[str, Any], host: str, foreign: bool
 
 
 def refused(answer: Answer) -> ConnectorFailed:
-    """What an answer that is no success means for the job: 408, 425, 429 and 5xx are tried again, when the answer says
-    so; every other one is the end."""
+    """What an unsuccessful answer means for the job: 408, 425, 429 and 5xx are tried again, when the answer says so;
+    any other is final."""
     said = answer.beginning()
     message = f"{answer.url.authority} answered {answer.status}" + (f": {said}" if said else "")
     if answer.status in _TRY_AGAIN or answer.status >= 500:
@@ -307,7 +307,7 @@ def _kept_body(keep: str, answer: Answer) -> Any:
                     f"{answer.url.authority} answered {answer.status}, but not with JSON: {answer.beginning()}",
                     retry=False,
                 ) from None
-    # NUL is what no store holds
+    # no store can hold NUL
     return answer.body.decode("utf-8", "replace").replace("\0", "�")
 
 

@@ -143,7 +143,8 @@ async def as_html(report: Report, rows: Rows) -> AsyncIterator[str]:
 
 
 def _head(report: Report, page: Sequence[Row]) -> str:
-    """All before the rows; the names of columns stand over numbers as those do, by what the first page has."""
+    """Everything before the rows. The heading of a column of numbers, judged by the first page, is aligned like the
+    numbers."""
     title = escape(report.title)
     numeric = {name for name in report.columns if any(_is_number(row.get(name)) for row in page)}
     names = "".join(

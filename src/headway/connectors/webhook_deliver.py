@@ -100,7 +100,7 @@ class Connector(ConnectorKind):
                 retry=False,
             )
         failed = refused(answer)
-        # the specification tries every other answer again: an endpoint may be broken for a while in any way
+        # the specification retries after every other answer: an endpoint may break in any way for a while
         raise ConnectorFailed(str(failed), delay_s=failed.delay_s)
 
     async def _endpoint(self, ctx: Context, endpoint_id: str) -> Endpoint:
@@ -142,7 +142,7 @@ class Connector(ConnectorKind):
 
 
 def _signatures(endpoint: Endpoint, message_id: str, stamp: int, body: bytes) -> str:
-    """By the endpoint's secret; by the one before, too, while that still counts."""
+    """Signed with the endpoint's secret, and with the previous one, too, while that is still valid."""
     versions = [endpoint.secret_version]
     if endpoint.old_secret_ends_at is not None and time.time() < endpoint.old_secret_ends_at.timestamp():
         versions.append(endpoint.secret_version - 1)

@@ -21,7 +21,7 @@ from headway.secrets import REDACTED
 
 Entry = Literal["text", "number", "json", "choice", "flag", "words", "long"]
 Refusal = (HeadwayError, Refused)
-"""What the API says no with."""
+"""The errors with which the API refuses a form."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Tab:
 
     def __init__(self) -> None:
         self.dropped = False
-        self.over = False  # a page that is looked at has no end
+        self.over = False  # a stream of a page never ends by itself
         self._shown: dict[str, str] = {}
         self._to_send: deque[bytes] = deque()
         self._waiting = asyncio.Event()
@@ -142,7 +142,7 @@ class _Turns:
             try:
                 parts = await view.parts()
             except (HeadwayError, Refused):
-                continue  # the tab says that nothing came; it is told more when it is loaded again
+                continue  # the tab shows that it is out of date; a reload shows the error
             except Exception as error:
                 _log.error("a page could not be made anew", exc_info=error)
                 continue

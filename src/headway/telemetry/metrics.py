@@ -79,7 +79,7 @@ METRICS = (
     _database("headway_event_lag_seconds", "How long the oldest event has waited to be handled."),
     _database(
         "headway_recent_jobs_per_second",
-        "What happened in the last five whole minutes, a second: enqueued, started, succeeded, failed, retried, dead, "
+        "Rates per second over the last five whole minutes: enqueued, started, succeeded, failed, retried, dead, "
         "canceled, lost.",
         *("tenant", "what"),
     ),

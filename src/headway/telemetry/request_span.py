@@ -45,12 +45,12 @@ class RequestSpan:
 
 
 def method_of(scope: Mapping[str, Any]) -> str:
-    """The method as a name of bounded variety: one that HTTP does not have is HTTP."""
+    """The method, or "HTTP" for one that HTTP does not define: the names of spans must stay few."""
     return scope["method"] if scope["method"] in _METHODS else "HTTP"
 
 
 def attributes_of(scope: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
-    """What is known when it begins, so that samplers see it. Not the query, which may hold what logs somebody in."""
+    """What is known when it begins, so that samplers see it. Without the query, which may hold a login token."""
     host, colon, port = headers.get("host", "").rpartition(":")
     if not colon or not port.isdigit():
         host, port = headers.get("host", ""), ""

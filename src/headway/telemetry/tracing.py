@@ -96,8 +96,8 @@ class Tracing:
             context.detach(token)
 
     def request(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> RequestSpan:
-        """The span of an HTTP request, current in this task until it ends: a child of the request's `traceparent`; in
-        an application that has a span for it already, of that."""
+        """The span of an HTTP request, current in this task until it ends: a child of the request's `traceparent`, or
+        of the span that a surrounding application already has for it."""
         inside = trace.get_current_span().get_span_context().is_valid
         span = self._tracer.start_span(
             method_of(scope),
@@ -108,8 +108,8 @@ class Tracing:
         return RequestSpan(span, method_of(scope))
 
     def begin(self, claim: Claim, *, step: str | None, worker_id: str, signals: Sequence[Received] = ()) -> Attempt:
-        """The span of an execution, current in this task from now on. It is a child of what sent the job, to which and
-        to whatever sent its signals it has links."""
+        """The span of an execution, current in this task from now on. It is a child of the span that sent the job, and
+        links to that one and to those that sent its signals."""
         sent = self._context(claim.trace_id)
         links = [self._context(each.trace_id) for each in signals[:_MOST_LINKS] if each.trace_id is not None]
         found = [trace.get_current_span(each).get_span_context() for each in (sent, *links) if each is not None]

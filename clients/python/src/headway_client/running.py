@@ -32,7 +32,7 @@ class Running:
         self.task: asyncio.Task[None] | None = None
         self.thread: Future[Any] | None = None
         self.stop_reason = ""
-        self.dropped = False  # nothing is said about it any more
+        self.dropped = False  # its outcome is not reported any more
         self.keeps_slot = False  # its thread runs on: a thread cannot be ended
         self.ended_at: float | None = None
         self._since = time.monotonic()
@@ -61,7 +61,7 @@ class Running:
             raise
 
     def end_of(self, value: Any) -> dict[str, Any]:
-        """What is said of what the handler gave."""
+        """What to report for what the handler returned."""
         self.ended_at = time.monotonic()
         if isinstance(value, _OUTCOMES):
             outcome = value.said()

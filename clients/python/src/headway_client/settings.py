@@ -124,7 +124,7 @@ class Settings:
 
 
 def _check_spelling(name: str, field: str) -> None:
-    """Other programs of Headway read other variables; one that is nearly ours is a typing error."""
+    """Other programs of Headway read other variables; one that is nearly ours is a typo."""
     near = difflib.get_close_matches(field, _READERS, n=1, cutoff=0.8)
     if near:
         raise ConfigError(f"{name} is not a setting: do you mean HEADWAY_{near[0].upper()}?")

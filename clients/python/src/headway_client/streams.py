@@ -96,7 +96,7 @@ class JobStream:
                 return
 
     def broken_s(self, error: Exception | None, response: httpx2.Response | None) -> float:
-        """How long to wait before it connects again; raises what there is to say if it does not."""
+        """How long to wait before it connects again; raises the error if it does not."""
         self._failures += 1
         refused = response if response is not None and response.status_code != 200 and error is None else None
         rest = pause_s(self._request, self._settings, self._failures, refused)

@@ -343,8 +343,8 @@ class Worker:
                 found.drop()
 
     def _lose(self, reason: str) -> None:
-        """Everything that ran is lost. The next claim registers the worker anew, also one that is waiting now: so it
-        keeps its id, or what that claim brings would be nobody's."""
+        """Everything that ran is lost. The next claim registers the worker anew. It keeps its id: a claim may be
+        waiting now, and what that brings belongs to the id."""
         log.warning(f"the lease was lost: {reason}", extra={"jobs": len(self._running)})
         for run in list(self._running.values()):
             run.drop()

@@ -31,7 +31,7 @@ class Keys:
         self._app = app
         self._monotonic = monotonic
         self._found: OrderedDict[str, tuple[StoredKey | None, float]] = OrderedDict()
-        self._unknown: OrderedDict[str, tuple[None, float]] = OrderedDict()  # invented ids push out no real ones
+        self._unknown: OrderedDict[str, tuple[None, float]] = OrderedDict()  # apart: invented ids push out no real keys
         self._checked: OrderedDict[bytes, StoredKey] = OrderedDict()  # by a hash of what was sent: no secret is kept
         self._used: dict[str, datetime] = {}  # what the database does not know yet
         self._written: dict[str, datetime] = {}
@@ -95,7 +95,7 @@ class Keys:
             try:
                 await self._app.store.arun(self._app.store.ops.touch_keys(used))
             except BaseException:
-                self._used = used | self._used  # the next time, with the minute that it was
+                self._used = used | self._used  # kept for the next round, with the time it was used
                 raise
 
     async def _stored(self, key_id: str) -> StoredKey | None:

@@ -95,7 +95,7 @@ class OidcLogin:
             raise Refused(401, f"the issuer did not log you in: {said.get('error', 'it gave no code')[:200]}")
         claims, role = await self._issuer.check_login(await self._token(request, said["code"], begun), begun.nonce)
         key = await self._key(claims, role)
-        await self._sessions.end(request)  # whoever had one before: a new secret for every login
+        await self._sessions.end(request)  # even if the browser has a session already: every login gets a new secret
         _, cookie = await self._sessions.begin(request, key)
         root = request.scope.get("root_path", "")
         answer = _redirect(f"{root}{begun.next if _NEXT.match(begun.next) else f'{PREFIX}/docs'}")

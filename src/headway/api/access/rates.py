@@ -1,4 +1,4 @@
-"""How often may be asked: a bucket of requests for each key and one for each tenant, in this process alone."""
+"""How often a caller may ask: a bucket of requests for each key and one for each tenant, in this process alone."""
 
 from __future__ import annotations
 

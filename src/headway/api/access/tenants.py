@@ -55,7 +55,7 @@ class Tenants:
 
 
 async def tenant_id_of(app: Headway, named: str) -> str | None:
-    """The id of an existing tenant, by name or id: over HTTP none comes into being by being named."""
+    """The id of an existing tenant, by name or id: over HTTP, naming a tenant does not create it."""
     ref = str(UUID(named)) if is_id(named) else named
     try:
         found = await app.store.arun(app.store.ops.tenants_named([ref], create=False))

@@ -173,7 +173,7 @@ async def _go_on(call: Call[Any, Any], token: str, expect: int | None) -> Action
     asked = msgspec.json.decode(part.action, type=ActionIn)
     _check(call, asked)  # the key may have lost its role
     done = await _act(call, asked, list(part.ids)) if part.ids else 0
-    # an answer that is lost here acts on the same jobs again, of which none match any more
+    # if this answer is lost, the repeated call gets the same jobs, and none of them match any more
     end = part.position + len(part.ids)
     await call.verbs.aadvance_list(token, key_id=call.key.id, position=end)
     return ActionDone(
@@ -200,5 +200,5 @@ async def _act(call: Call[Any, Any], asked: ActionIn, ids: list[str]) -> int:
             await call.verbs.achange(job.id, actor=call.actor, **changes)
             done += 1
         except (NotAllowed, NotFound, Duplicate):
-            continue  # it began, ended or went meanwhile, or its unique key is taken
+            continue  # it started, ended or was deleted meanwhile, or its unique key is taken
     return done

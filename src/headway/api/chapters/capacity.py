@@ -87,7 +87,7 @@ async def set_limit(call: Call[LimitIn, None]) -> Limit:
     options = given(call.body, {})
     ref = options.pop("tenant", None)
     if ref is not None and ref != "*":
-        # over HTTP no tenant comes into being by being named
+        # over HTTP, naming a tenant does not create it
         options["tenant"] = UUID((await call.app.aget_tenant(UUID(ref) if is_id(ref) else ref)).id)
     elif ref == "*":
         options["tenant"] = ref
@@ -104,7 +104,7 @@ class ReservationList(msgspec.Struct):
 
 @routes.get("/reservations", roles=SUPERADMINS, answers={200: ReservationList})
 async def list_reservations(call: Call[None, None]) -> Listed:
-    """List the queues that somebody has for himself."""
+    """List the reserved queues."""
     return Listed(list(await call.app.areservations()))
 
 
@@ -126,7 +126,7 @@ async def make_reservation(call: Call[ReservationIn, None]) -> Answer:
 
 @routes.delete("/reservations/{id}", roles=SUPERADMINS, answers={204: None}, problems=(404,))
 async def end_reservation(call: Call[None, None]) -> Answer:
-    """Give a reservation back, whoever made it."""
+    """End a reservation, no matter who made it."""
     found = [each for each in await call.app.areservations() if each.id == call.params["id"]]
     if not found or not await call.app.aunreserve_queue(found[0].queue, found[0].id, actor=call.actor):
         raise NotFound(f"there is no reservation {call.params['id']} (any more)")

@@ -92,7 +92,8 @@ async def create_connector(call: Call[NewConnector, None]) -> Answer:
             keys = keys_of(made)
             shown = {"secret": keys.secret, "public_key": keys.public_key}
         except ConfigError as error:
-            # a server that only serves need not have it: the endpoint works, and whoever has it shows the secret
+            # a server that only serves need not have it: the endpoint works, and a process that has it can show the
+            # secret
             how = f"headway webhooks rotate {made.name}, where it is set, shows a secret"
             shown = {"secret_missing": f"{error}; or {how}"}
     return Answer(201, CreatedConnector(**msgspec.structs.asdict(made), **shown), revision_tag(made))

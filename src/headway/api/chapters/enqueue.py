@@ -181,7 +181,7 @@ async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJo
 async def _first_of_many(
     call: Call[Any, None], job: JobIn, payload: Any, made_by: dict[str, Any]
 ) -> tuple[_Build, NewJob]:
-    """What makes jobs like this one, and the first of them: what is allowed of it is allowed of all."""
+    """A function that builds jobs like this one, and the first of them: what is allowed for it is allowed for all."""
     kind, options = _options(call, job)
     definition = await _active(call, kind)
     build = call.verbs.job_builder(kind, **options)
@@ -202,7 +202,7 @@ async def _from_template(call: Call[Any, None], job: JobIn, payload: Any, made_b
     definition = await _active(call, new.kind)
     if kind and kind != new.kind:
         raise Refused(422, f"template {job.template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")
-    _check(call, new, definition, OPTION_FIELDS)  # whoever stored the template, its job is the caller's
+    _check(call, new, definition, OPTION_FIELDS)  # no matter who stored the template, its job is the caller's
     return new
 
 
@@ -262,7 +262,7 @@ def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
         raise Refused(422, "which kind? Give kind (or definition_key), or template")
     if isinstance(given.get("unique_scope"), list):
         given["unique_scope"] = ["dead" if each == "dead_letter" else each for each in given["unique_scope"]]
-    if call.key.role != "superadmin":  # null is what the definition says, as the database has it for its logins
+    if call.key.role != "superadmin":  # null means what the definition says, as for the database's own logins
         given = {name: value for name, value in given.items() if value is not None or name not in OPTION_FIELDS}
     return kind, given
 

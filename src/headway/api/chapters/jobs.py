@@ -126,11 +126,11 @@ def job_filters(query: Any, call: Call[Any, Any]) -> dict[str, Any]:
 
 
 def _narrowed(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """What was asked for and the key may see; nothing allowed means everything."""
+    """What was asked for, as far as the key may see it; a key without a list sees everything."""
     if not allowed:
         return asked
     both = tuple(each for each in asked if each in allowed) if asked else allowed
-    return both or ("-",)  # the name of nothing
+    return both or ("-",)  # nothing has this name, so nothing matches
 
 
 class SummaryQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -71,7 +71,7 @@ def trigger_view(trigger: Trigger) -> dict[str, Any]:
 
 
 class TriggerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What can be changed. None takes a value back."""
+    """What can be changed. None removes a value."""
 
     label: str | U | None = msgspec.UNSET
     name: str | U = msgspec.UNSET
@@ -173,7 +173,7 @@ def _event_of(options: dict[str, Any]) -> str:
 
 
 class PreviewIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """When to be due, as a schedule would have it."""
+    """A cron expression or an interval, as a schedule takes them."""
 
     cron_expr: str | U = msgspec.UNSET
     cron: str | U = msgspec.UNSET
@@ -364,7 +364,7 @@ def _tagged(trigger: Trigger) -> Answer:
 
 
 async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
-    """A trigger gets no more than an enqueue of its creator; raises `Refused`. Its fires are held to that again."""
+    """A trigger may set only what its creator may set on an enqueue; raises `Refused`. Each fire is checked again."""
     await call.verbs.alearn(None)
     kind = options.get("kind")
     if options.get("template") is not None:
@@ -381,8 +381,8 @@ async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
 
 
 async def _check_own(call: Call[Any, Any], trigger: Trigger) -> None:
-    """Raises `Refused` for a trigger that somebody gave more than its caller may: its jobs are not the caller's to make
-    or to fill."""
+    """Raises `Refused` for a trigger with options that the caller may not set: they may not make its jobs or fill
+    them."""
     template = None if trigger.template_id is None else await call.verbs.aget_template(UUID(trigger.template_id))
     kind = trigger.kind if template is None else template.kind
     call.check_options(kind or "", stored_options({} if template is None else template.options, trigger.options))

@@ -43,7 +43,7 @@ class CompleteIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FailIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What follows is the policy's of the job's own row; `retry` false: another try could not help. `status` says more:
+    """The job's own policy decides what follows; with `retry` false it is not tried again. `status` says more:
     it was over its time, or it stopped because the job was canceled, which needs no error."""
 
     worker_id: str

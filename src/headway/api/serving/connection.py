@@ -1,4 +1,4 @@
-"""HTTP on a connection, as uvicorn has it; but a request's head has to arrive in time, and is of limited length."""
+"""uvicorn's HTTP connection, with limits on how long a request's head is and how long it takes to arrive."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Connection(HttpToolsProtocol):
 
 class _JoinedWrites:
     """A transport that sends what is written within one turn of the event loop at once: an answer's head and body are
-    one packet. Sending each takes the server and its client as much time as decoding the request does."""
+    one packet. Sent apart, they would cost the server and its client as much time as decoding the request."""
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""Reads what a request says: its body as JSON within limits, its query; and nothing that it does not know."""
+"""Reads what a request says: its body as JSON within limits, and its query; refuses what it does not know."""
 
 from __future__ import annotations
 

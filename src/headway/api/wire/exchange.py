@@ -25,7 +25,7 @@ class Exchange:
         self._started = time.monotonic()
         self._scope = scope
         self._send = send
-        # the first of a name, as Starlette has it, which looks through all of them each time that one is asked for
+        # the first of each name, as in Starlette, which searches all of them at every lookup
         self.sent = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         given = self.sent.get("x-request-id", "")
         self.request_id = given if _REQUEST_ID.match(given) else f"{getrandbits(128):032x}"

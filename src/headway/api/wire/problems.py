@@ -157,7 +157,7 @@ def problem_of(error: Exception, request_id: str, *, below: str = "") -> tuple[P
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         headers = {"Retry-After": "1"} if status == 503 else {}
         said = {"detail": str(error), "code": type(error).__name__}
-        if isinstance(error, errors.StoreError):  # its words name the database, which is nobody's business here
+        if isinstance(error, errors.StoreError):  # its message names the database, which callers must not see
             said["detail"] = _DATABASE_SAYS.get(type(error), "the database cannot be used right now") + _LOG_SAYS
         if isinstance(error, errors.Duplicate) and error.job_id:
             said["job_id"] = error.job_id

@@ -59,7 +59,7 @@ def job_view(job: Job) -> dict[str, Any]:
 
 
 def artifact_view(artifact: Artifact) -> dict[str, Any]:
-    """Without where its bytes are, which is the operator's business."""
+    """Without the place of its bytes, which only operators need."""
     fields = msgspec.structs.asdict(artifact)
     return {name: value for name, value in fields.items() if name not in ("store", "path")}
 

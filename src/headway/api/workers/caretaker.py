@@ -19,7 +19,7 @@ from headway.worker.trigger_runner import TriggerRunner
 
 
 class Caretaker:
-    """A registered worker that runs no jobs; where all workers are over HTTP, nobody else takes care. It counts as one
+    """A registered worker that runs no jobs; where all workers use HTTP, nobody else does this work. It counts as one
     worker of the queues that claims wait for."""
 
     def __init__(self, app: Headway, version: str, on_work: Callable[[], None]) -> None:

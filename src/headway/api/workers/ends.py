@@ -35,7 +35,7 @@ class EndIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     attempt_no: int | None = None
     result: Json | U = msgspec.UNSET
     outcome: OutcomeIn | None = None
-    goes_on: bool = msgspec.field(default=False, name="continue")  # run the next step at once, if that may be
+    goes_on: bool = msgspec.field(default=False, name="continue")  # run the next step at once, if possible
     error: str | None = None
     error_text: str | None = None
     status: BadEnd | None = None
@@ -143,7 +143,7 @@ async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
         definition = app._definitions.get(child.kind)
         if definition is None or not definition.active:
             raise Refused(422, f"kind {child.kind!r} has no active definition", code="UnknownKind")
-        if call.key.tenant_id is not None:  # a tenant's worker gets no more than an enqueue of the tenant
+        if call.key.tenant_id is not None:  # a tenant's worker may spawn only what the tenant may enqueue
             call.check_options(child.kind, options)
         options["created_by"] = call.actor
         now, limit = app.clock.now(), app.payload_limit

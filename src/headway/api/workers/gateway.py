@@ -83,7 +83,7 @@ class Gateway:
                 raise Refused(422, f"one worker claims from up to {_MOST_QUEUES:,} queues: start another one for these")
             known.update(queues)
             store = self._app.store
-            # all of them busy: the server polls for it, and counts in the fleet's pace itself
+            # listed as busy: the server polls for this worker, and counts itself in the fleet's pace
             served = (dict.fromkeys(sorted(known), slots), slots)
             held: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id))
             await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=sorted(known), serves=served))

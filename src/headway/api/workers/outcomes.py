@@ -166,7 +166,7 @@ class StepEnd:
         state = None
         if outcome.state is not msgspec.UNSET:
             state = encode(outcome.state, limit=self._state_limit, what="state")
-        if job.home_queue is not None:  # a step that ran elsewhere is over: back home
+        if job.home_queue is not None:  # the step ran in a queue of its own: go back to the machine's
             more |= {"queue": job.home_queue, "partition": job.home_partition}
         return Turn(
             outcome=name,

@@ -1,4 +1,4 @@
-"""What workers quote of the programs that they run: as it may be shown, whatever the program wrote."""
+"""Output and errors of programs as workers report them, made safe to store and to show."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class WaitingClaims:
         await self._loop.stop(1.0)
 
     async def wait(self, queues: Sequence[str], *, until: float, unless: Sequence[asyncio.Future[Any]]) -> bool:
-        """Until one of these queues may have work, for this claim; False if its time is over, or one of `unless` is
+        """Wait until one of these queues may have work for this claim; False if its time is over, or one of `unless` is
         done first: its client has gone away, or the server ends."""
         event = asyncio.Event()
         self._know(queues)

@@ -64,7 +64,7 @@ async def _time_before(visit: Visit, action: Action, params: Mapping[str, str]) 
 def _undo(
     action: Action, params: Mapping[str, str], before: str | None, answer: Any
 ) -> tuple[str, Mapping[str, str]] | None:
-    """What takes it back, where that is possible: a job that runs cannot be made not to have been asked to stop."""
+    """The action that undoes it, if there is one: a request to stop a running job cannot be withdrawn."""
     if action.undo is None or (action.name == "cancel-job" and answer.status != "canceled"):
         return None
     if action.name == "run-job" and before is None:

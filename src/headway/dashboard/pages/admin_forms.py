@@ -379,7 +379,7 @@ async def change_definition(visit: Visit, given: Form, id: str) -> Page | Redire
 
 
 def _changeable(definition: Any) -> list[Field]:
-    """What can be changed of it; with what no longer follows the code, and may again."""
+    """The fields that can be changed; those that no longer follow the code can be reset."""
     fields = [each for each in _DEFINITION if each.name != "key"]
     if definition["changed"] and definition["origin"] == "code":
         hint = f"Changed here: {', '.join(definition['changed'])}. Names of fields, with spaces between."

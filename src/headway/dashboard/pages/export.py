@@ -81,7 +81,7 @@ async def export(visit: Visit, name: str) -> Download:
     if of == "errors":  # its page has spans, such as an hour, and the route has times
         query["since"] = seen_since(visit)
     rows = _rows(visit, wanted.path, query)
-    first = [each async for each in _taken(rows, 1)]  # a filter that is wrong is said before anything is sent
+    first = [each async for each in _taken(rows, 1)]  # refuse a wrong filter before anything is sent
     parts = _csv(first, rows, wanted.columns) if ending == "csv" else _json(first, rows)
     return Download(name, _TYPES[ending], parts)
 

@@ -1,4 +1,4 @@
-"""Templates: jobs to be, with a payload that is filled in later."""
+"""Templates: jobs prepared in advance, with a payload that is completed later."""
 
 from __future__ import annotations
 
