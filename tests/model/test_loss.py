@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway.model.retry import Loss, destination, lost
+from headway.model.loss import Loss, lost
+from headway.model.retry import destination
 
 POLICY = {
     "stopping": False,

@@ -101,7 +101,7 @@ def test_connections_go_back_with_neither_role_nor_tenant(
         await asyncio.gather(task, return_exceptions=True)
         await acme.ajobs()
         found = []
-        async with store._wall.apool.connection() as first, store._wall.apool.connection() as second:
+        async with store._tenants.apool.connection() as first, store._tenants.apool.connection() as second:
             for conn in (first, second):
                 row = await (
                     await conn.execute(

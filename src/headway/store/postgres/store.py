@@ -23,7 +23,7 @@ try:
     from headway.store.postgres.engine.connection import TIMEOUT_S
     from headway.store.postgres.engine.errors import LOCKED, STALE, translated, worth_another_try
     from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool, parameters
-    from headway.store.postgres.engine.wall import Wall, atransaction, transaction
+    from headway.store.postgres.engine.tenant_connections import TenantConnections, atransaction, transaction
     from headway.store.postgres.ops import PostgresOps
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
@@ -54,10 +54,10 @@ class PostgresStore:
         self._timeout_s = timeout_s
         self._tenant_id = tenant_id
         self._root: PostgresStore = parent._root if parent else self
-        self._wall: Wall = self._root._wall if parent else Wall(url)
+        self._tenants: TenantConnections = self._root._tenants if parent else TenantConnections(url)
         self._walled = walled
-        self._pool: Pool = self._wall.pool if walled else parent._pool if parent else Pool(url)
-        self._apool: AsyncPool = self._wall.apool if walled else parent._apool if parent else AsyncPool(url)
+        self._pool: Pool = self._tenants.pool if walled else parent._pool if parent else Pool(url)
+        self._apool: AsyncPool = self._tenants.apool if walled else parent._apool if parent else AsyncPool(url)
         self._checked = False
         self._install_id: str | None = None
         if parent is None:
@@ -82,7 +82,7 @@ class PostgresStore:
         return PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=tenant_id, parent=self, walled=True)
 
     def presume_silent(self, silent: bool) -> None:
-        self._apool.silent = self._wall.apool.silent = silent
+        self._apool.silent = self._tenants.apool.silent = silent
 
     def with_own_connections(self) -> Store:
         store = PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=self._tenant_id)
@@ -134,7 +134,7 @@ class PostgresStore:
             return await adrive(op.steps(), run)
 
     def walls(self) -> int:
-        return 1 if self.run(Op(self._wall.role, writes=False)) is None else 2
+        return 1 if self.run(Op(self._tenants.role, writes=False)) is None else 2
 
     def run_script(self, op: Op[T]) -> T:
         """Run an op in a transaction on a new connection, without checking the schema first."""
@@ -145,7 +145,7 @@ class PostgresStore:
     def close(self) -> None:
         self._root._checked = False
         self._pool.forget()
-        self._wall.forget()
+        self._tenants.forget()
 
     async def aclose(self) -> None:
         await self.leave_loop()
@@ -153,7 +153,7 @@ class PostgresStore:
 
     async def leave_loop(self) -> None:
         await self._apool.forget()
-        await self._wall.apool.forget()
+        await self._tenants.apool.forget()
 
     def _run(self, op: Op[T]) -> T:
         conn = self._pool.acquire(self._timeout_s)
@@ -163,7 +163,7 @@ class PostgresStore:
             if not self._root._checked:
                 self._judge(drive(state(), execute))
             steps = op.alone or op.steps
-            if self._walled and (role := drive(self._wall.role(), execute)) is not None:
+            if self._walled and (role := drive(self._tenants.role(), execute)) is not None:
                 with transaction(conn, role, str(self._tenant_id)):
                     return drive(steps(), execute)
             if self._tenant_id is None and not op.atomic:
@@ -187,7 +187,7 @@ class PostgresStore:
                 if not self._root._checked:
                     self._judge(await adrive(state(), execute))
                 steps = op.alone or op.steps
-                if self._walled and (role := await adrive(self._wall.role(), execute)) is not None:
+                if self._walled and (role := await adrive(self._tenants.role(), execute)) is not None:
                     async with atransaction(conn, role, str(self._tenant_id)):
                         return await adrive(steps(), execute)
                 if self._tenant_id is None and not op.atomic:

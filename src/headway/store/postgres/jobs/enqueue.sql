@@ -92,7 +92,7 @@ declare
   v_afters text[] := p_afters;
   v_scopes text[] := p_unique_scopes;
   v_alone boolean := p_trains is not null and coalesce(p_alone, headway.alone());
-  v_seats boolean[];
+  v_leads boolean[];
   v_positions bigint[];
   v_metered uuid[];
   v_known uuid[];
@@ -172,7 +172,7 @@ begin
     v_positions := array(select nextval('headway.position') from unnest(p_ids));
   end if;
   if v_alone then
-    v_seats := headway.seats(p_tenants, v_own, p_trains, p_afters);
+    v_leads := headway.leads(p_tenants, v_own, p_trains, p_afters);
   end if;
 
   if p_unique_keys is not null or p_idempotency_keys is not null then
@@ -189,7 +189,7 @@ begin
         into v_met, v_outcomes
         from headway.meet(
                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, v_scopes,
-               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, v_seats, v_afters, v_now, v_met, v_outcomes) m;
+               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, v_leads, v_afters, v_now, v_met, v_outcomes) m;
       v_rounds := v_rounds + 1;
       if v_rounds > 20 then
         raise exception 'the jobs that have these keys keep moving: try again'
@@ -212,10 +212,10 @@ begin
         select u.outcome in ('replace', 'replaced', 'left')
           from unnest(v_outcomes) with ordinality as u (outcome, ordinal)
          order by u.ordinal);
-      if v_seats is not null then
-        v_seats := array(
-          select u.seat and u.outcome in ('replace', 'replaced', 'left', 'follow') is not true
-            from unnest(v_seats, v_outcomes) with ordinality as u (seat, outcome, ordinal)
+      if v_leads is not null then
+        v_leads := array(
+          select u.leads and u.outcome in ('replace', 'replaced', 'left', 'follow') is not true
+            from unnest(v_leads, v_outcomes) with ordinality as u (leads, outcome, ordinal)
            order by u.ordinal);
       end if;
       if v_outcomes && '{follow}' or v_rounds > 1 then
@@ -263,7 +263,7 @@ begin
           select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
                  coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
                  d.due,
-                 case when u.after is not null or u.train is not null and u.seat is not true then 'held'
+                 case when u.after is not null or u.train is not null and u.leads is not true then 'held'
                       when d.due > v_now then 'scheduled'
                       else 'queued' end as status,
                  -- inside the subquery, so in call order: outside, nextval would run after the sort
@@ -288,14 +288,14 @@ begin
                    p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_unique_groups, p_correlation_ids,
                    p_trace_ids, p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
                    p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
-                   p_groups, p_afters, p_checkpoints, p_states, v_seats, v_positions, v_taken, v_decided)
+                   p_groups, p_afters, p_checkpoints, p_states, v_leads, v_positions, v_taken, v_decided)
                  with ordinality as u (
                    id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
                    expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
                    delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
                    source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
                    concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
-                   group_id, after, machine, state, seat, position, taken, decided, ordinal)
+                   group_id, after, machine, state, leads, position, taken, decided, ordinal)
             cross join lateral (
               select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
             ) d
@@ -326,21 +326,21 @@ begin
     )
     select count(*), v_made || array_agg(i.id) into v_rows, v_made from inserted i;
     v_inserted := v_inserted + v_rows;
-    exit when v_inserted = cardinality(p_ids) or v_seats is null and not v_replaces;
-    if v_seats is not null then
+    exit when v_inserted = cardinality(p_ids) or v_leads is null and not v_replaces;
+    if v_leads is not null then
       -- another locomotive may have come first: those cars are inserted as held, unless their unique key was the reason
       v_taken := array(
-        select u.seat and u.outcome is null
+        select u.leads and u.outcome is null
                and exists (select
                              from headway.jobs o
                             where o.tenant_id = coalesce(u.tenant_id, v_own)
                               and coalesce(o.unique_group, o.kind) = coalesce(u.unique_group, u.kind)
                               and o.unique_key = u.unique_key and o.unique_key is not null
                               and o.status = any (o.unique_scope) and o.id <> u.id)
-          from unnest(p_ids, p_tenants, p_kinds, p_unique_keys, p_unique_groups, v_seats, v_outcomes)
-               with ordinality as u (id, tenant_id, kind, unique_key, unique_group, seat, outcome, ordinal)
+          from unnest(p_ids, p_tenants, p_kinds, p_unique_keys, p_unique_groups, v_leads, v_outcomes)
+               with ordinality as u (id, tenant_id, kind, unique_key, unique_group, leads, outcome, ordinal)
          order by u.ordinal);
-      v_seats := null;
+      v_leads := null;
       v_again := true;
     end if;
   end loop;
@@ -361,10 +361,10 @@ begin
     insert into headway.arrivals (tenant_id, trains)
     select w.tenant_id, array_agg(w.train)
       from (select coalesce(u.tenant_id, v_own) as tenant_id, u.train
-              from unnest(p_tenants, p_trains, v_seats) as u (tenant_id, train, seat)
+              from unnest(p_tenants, p_trains, v_leads) as u (tenant_id, train, leads)
              where u.train is not null
              group by 1, 2
-            having bool_or(u.seat) is not true) w
+            having bool_or(u.leads) is not true) w
      group by w.tenant_id;
   end if;
   if p_afters is not null and v_inserted = cardinality(p_ids) then
@@ -398,13 +398,13 @@ begin
     if v_ordered or p_delays_ms is not null or p_scheduled_for is not null then
       return query
         select u.ordinal, u.id,
-               case when u.after is not null or u.train is not null and u.seat is not true then 'held'
+               case when u.after is not null or u.train is not null and u.leads is not true then 'held'
                     else 'scheduled' end,
                true, false
-          from unnest(p_ids, p_delays_ms, p_scheduled_for, p_trains, p_afters, v_seats)
-               with ordinality as u (id, delay_ms, due, train, after, seat, ordinal)
+          from unnest(p_ids, p_delays_ms, p_scheduled_for, p_trains, p_afters, v_leads)
+               with ordinality as u (id, delay_ms, due, train, after, leads, ordinal)
          where u.after is not null
-            or u.train is not null and u.seat is not true
+            or u.train is not null and u.leads is not true
             or coalesce(u.due, v_now + u.delay_ms * interval '1 millisecond') > v_now;
     end if;
     return;

@@ -122,7 +122,7 @@ as $$
 #variable_conflict use_variable
 declare
   v_seat boolean := train is not null and after is null and coalesce(alone, headway.alone())
-                    and headway.seat_is_free(headway.acting_tenant(tenant), train);
+                    and headway.train_is_free(headway.acting_tenant(tenant), train);
   v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
   v_metered boolean;

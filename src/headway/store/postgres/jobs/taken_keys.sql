@@ -126,7 +126,7 @@ create function headway.meet(
   p_delays_ms bigint[],
   p_scheduled_for timestamptz[],
   p_trains text[],
-  p_seats boolean[],
+  p_leads boolean[],
   p_afters text[],
   p_now timestamptz,
   inout met uuid[],
@@ -164,14 +164,14 @@ begin
              end as outcome
         from unnest(
                p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_unique_scopes,
-               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, p_seats, p_afters, met, outcomes)
+               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, p_leads, p_afters, met, outcomes)
              with ordinality as u (
                id, tenant_id, kind, idempotency_key, unique_key, unique_group, unique_scope, on_conflict, delay_ms,
-               scheduled_for, train, seat, after, met, outcome, ordinal)
+               scheduled_for, train, leads, after, met, outcome, ordinal)
         cross join lateral (
           select coalesce(u.tenant_id, p_own) as owner, coalesce(u.unique_group, u.kind) as shared_by,
                  -- as enqueue_many inserts it: one that begins outside of its scope meets nobody
-                 case when u.after is not null or u.train is not null and u.seat is not true then 'held'
+                 case when u.after is not null or u.train is not null and u.leads is not true then 'held'
                       when coalesce(u.scheduled_for, p_now + u.delay_ms * interval '1 millisecond') > p_now
                         then 'scheduled'
                       else 'queued' end

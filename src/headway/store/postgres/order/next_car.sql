@@ -5,7 +5,7 @@
 
 -- Make the next car of each train its locomotive, where one has just ended. Called with the old locomotive's row
 -- locked, in a statement of its own, which sees every car committed before. A car that somebody has locked, or that may
--- meet a taken unique key, is left as an arrival. Nothing else can be refused, for the seat is this transaction's until
+-- meet a taken unique key, is left as an arrival. Nothing else can be refused, for the train is this transaction's until
 -- it commits, so this needs no exception block: a row that is locked and updated in one subtransaction and claimed in
 -- another gets a multixact, and its dead versions stay in the indexes until the next vacuum.
 create function headway.release_next_cars(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
@@ -136,7 +136,7 @@ $$;
 
 -- Which jobs of a call can be their train's locomotive at once: the first car of the call, if the train has no
 -- unfinished car and no hold that this snapshot shows.
-create function headway.seats(p_tenants uuid[], p_own uuid, p_trains text[], p_afters text[]) returns boolean[]
+create function headway.leads(p_tenants uuid[], p_own uuid, p_trains text[], p_afters text[]) returns boolean[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -170,7 +170,7 @@ end
 $$;
 
 -- Whether a train has no unfinished car and no hold that this snapshot shows.
-create function headway.seat_is_free(p_tenant uuid, p_train text) returns boolean
+create function headway.train_is_free(p_tenant uuid, p_train text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan

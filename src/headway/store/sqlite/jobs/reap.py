@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.model import audit, refusals
 from headway.model.fleet import Reaped
-from headway.model.retry import lost
+from headway.model.loss import lost
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements

@@ -1,4 +1,5 @@
-"""The second wall: transactions that have the rights of one tenant's application, whatever the verbs ask for."""
+"""Connections that have the rights of one tenant's application only: the second wall between tenants, behind the
+filters of the verbs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _BEGIN = sql.SQL("begin; set local role {role}; select pg_catalog.set_config('he
 _OPEN = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
 
 
-class Wall:
+class TenantConnections:
     """Connections for requests of tenants, apart from those that act for all."""
 
     def __init__(self, url: str) -> None:
