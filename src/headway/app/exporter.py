@@ -157,7 +157,7 @@ class Exporter:
 
 
 def listen(exporter: Exporter, address: str) -> str:
-    """Answer whoever asks there, in a thread; gives the address, as a URL. Raises `ConfigError`."""
+    """Answer requests there, in a thread; gives the address, as a URL. Raises `ConfigError`."""
     registry = exporter.registry
     from prometheus_client import start_http_server
 

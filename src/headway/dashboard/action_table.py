@@ -401,7 +401,7 @@ ACTIONS: dict[str, Action] = {
             "End",
             "DELETE",
             "/reservations/{id}",
-            "Workers claim from the queue again at once, whoever reserved it.",
+            "Workers claim from the queue again at once, no matter who reserved it.",
             "The reservation has ended.",
             "reservations end {id}",
             "app.unreserve_queue(queue, {id})",

@@ -69,7 +69,7 @@ def make(cli: Invocation, /, queue: str, expires: Any, reservation_id: str | Non
 @click.argument("reservation_id", metavar="ID")
 @pass_invocation
 def end(cli: Invocation, reservation_id: str) -> None:
-    """Give a reservation back, whoever made it.
+    """End a reservation, no matter who made it.
 
     \b
     headway reservations end 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10

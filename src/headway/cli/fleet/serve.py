@@ -43,7 +43,7 @@ _LISTENER_FD = "HEADWAY_LISTENER_FD"
 def serve(cli: Invocation, /, **options: Any) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C; requests that are under way finish, within `grace`.
 
-    It needs none of your code: kinds are known from the definitions that workers have stored. Whoever asks needs a
+    It needs none of your code: kinds are known from the definitions that workers have stored. Every request needs a
     key: headway keys create. Without any key it listens on loopback only. Each option can be a line of the section
     [server] in headway.toml, or a variable: HEADWAY_SERVER_PORT.
 
