@@ -24,7 +24,7 @@ export interface WorkerOptions {
   handlers: ReadonlyMap<string, Handler> | Readonly<Record<string, Handler>>;
   /** How long a stopping worker lets its jobs run; by default HEADWAY_GRACE. */
   grace?: Duration | undefined;
-  /** The longest time between two heartbeats, by default 20 s: so soon it learns of a cancel. */
+  /** The longest time between two heartbeats, by default 20 s: that is how soon it learns of a cancel. */
   heartbeat?: Duration | undefined;
   /** Where log lines go; by default to standard error, as JSON. */
   log?: LogSink | undefined;

@@ -43,7 +43,7 @@ _TOO_OFTEN_S = 0.2
 
 class Worker:
     """Runs jobs of some queues: `Worker(client, queues={"mail": 5})` has five slots for that queue. It sends heartbeats
-    after a third of its lease, and at least every `heartbeat` seconds: so soon it learns of a cancel.
+    after a third of its lease, and at least every `heartbeat` seconds: that is how soon it learns of a cancel.
 
     Plain functions run in threads, async ones on the event loop. On SIGTERM or SIGINT it claims no more, lets its jobs
     run for the grace period, and gives back those that are left, uncharged.
