@@ -45,7 +45,7 @@ test: .venv/ready .venv/browser .venv/node
 
 # everything at full size: a million rows, every time zone, hundreds of kills, random walks by a new seed, which is
 # printed; make test-all SEED=… repeats them
-test-all: .venv/ready
+test-all: .venv/ready .venv/browser .venv/node
 	$(PYTEST) --full $(if $(SEED),--seed $(SEED)) --crash-kills 200 --crash-jobs 20000
 
 check: .venv/ready .venv/node
