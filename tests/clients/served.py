@@ -22,6 +22,7 @@ KINDS = {
     "play_killed": {"queue": "killed"},
     "play_stopped": {"queue": "stopped"},
     "play_filed": {"queue": "filed", "spill": True},
+    "play_traced": {"queue": "traced"},
     "welcome": {"queue": "mail"},
     "checkout": {"queue": "mail"},
 }

@@ -40,6 +40,8 @@ export class Context {
   readonly traceId: string;
   /** The W3C header that takes the trace on. */
   readonly traceparent: string;
+  /** The W3C header that goes with it. */
+  readonly tracestate: string | null;
   /** The step of a machine. */
   readonly step: string | null;
   /** The signals of the await that woke this step; its outcome consumes them. */
@@ -74,6 +76,7 @@ export class Context {
     this.tries = job.tries;
     this.traceId = job.trace_id;
     this.traceparent = job.traceparent;
+    this.tracestate = job.tracestate;
     this.step = job.step;
     this.inbox = job.signals;
     this.signals = job.signals.filter((each) => job.awaiting.includes(each.name));

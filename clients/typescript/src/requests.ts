@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { errorOf, Unavailable, UnexpectedAnswer } from "./errors.js";
 import type { Settings } from "./settings.js";
+import { traceHeaders } from "./traces.js";
 import { VERSION } from "./version.js";
 
 /** The last parameter of every verb. */
@@ -55,7 +56,7 @@ export class Transport {
   /** The same, for who needs the headers of the answer. */
   async exchange(request: Request<unknown>, { signal }: CallOptions = {}): Promise<Answer> {
     const type = request.body !== undefined ? "application/json" : request.upload && "application/octet-stream";
-    const headers = this.headers({ "Content-Type": type });
+    const headers = this.headers({ "Content-Type": type, ...(request.creates ? traceHeaders() : {}) });
     if (request.creates) headers.set("Idempotency-Key", randomUUID());
     const body = request.body === undefined ? (request.upload ?? null) : encode(request.body);
     const seconds = this.settings.timeout + (request.wait ?? 0);

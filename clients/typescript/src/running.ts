@@ -4,6 +4,7 @@ import { type Context, Stopped } from "./context.js";
 import type { Handler } from "./handlers.js";
 import { Cancel, Fatal, Retry, StepOutcome } from "./outcomes.js";
 import { encode } from "./requests.js";
+import { running } from "./traces.js";
 import type { EndIn } from "./wire.js";
 
 /** What is said of an end, beside the job's id and fence. */
@@ -38,7 +39,7 @@ export class Running {
       return { error: `no handler here for ${ctx.kind}, step ${ctx.step}`, delay: "30s" };
     }
     const given = ctx.job.state ?? ctx.job.payload;
-    const handled = (async () => runner(given, ctx))(); // a plain function may throw at once
+    const handled = running.run(ctx.job, async () => runner(given, ctx)); // a plain function may throw at once
     this.handled = handled.catch(() => undefined);
     const late = timeoutOf(ctx);
     try {

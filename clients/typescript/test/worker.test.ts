@@ -124,6 +124,30 @@ describe("worker", { concurrency: true }, () => {
     await end();
   });
 
+  it("what a handler creates belongs to the trace of its job, or of OpenTelemetry's current span", async () => {
+    const registry = globalThis as { [name: symbol]: unknown };
+    const OPEN_TELEMETRY = Symbol.for("opentelemetry.js.api.1");
+    const later = async () => (await client.get((await client.enqueue("play_apart", {}, { delay: "1d" })).id)).trace;
+    const traced = handler(z.unknown(), async (_, ctx) => {
+      const own = [ctx.traceId, ctx.traceparent.split("-")[1], await later()];
+      const inject = (span: string, carrier: object, setter: { set: (...args: unknown[]) => void }) =>
+        setter.set(carrier, "traceparent", `00-${span}-b7ad6b7169203331-01`);
+      const context = { active: () => "0af7651916cd43dd8448eb211c80319c" };
+      registry[OPEN_TELEMETRY] = { context, propagation: { inject } };
+      try {
+        return [...own, await later()];
+      } finally {
+        delete registry[OPEN_TELEMETRY];
+      }
+    });
+    const { end } = working({ queues: { traced: 1 }, handlers: { play_traced: traced }, log: () => undefined });
+    const { id } = await client.enqueue("play_traced");
+    const trace = id.replaceAll("-", "");
+    const found = (await client.result(id, { wait: 60 })).unwrap(z.array(z.string()));
+    assert.deepEqual(found, [trace, trace, trace, "0af7651916cd43dd8448eb211c80319c"]);
+    await end();
+  });
+
   it("an answer that got lost does not run a job twice, and a refused report does not cost the lease", async (t) => {
     const proxy = await new Proxy().start();
     t.after(() => proxy.close());
