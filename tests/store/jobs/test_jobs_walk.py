@@ -470,4 +470,4 @@ def machine(both_stores, clock, make_db):
 
 
 def test_both_stores_look_the_same_after_the_same_operations(machine, random_walk):
-    random_walk(machine, examples=6, full=360)  # those over groups are made of the same steps, and more
+    random_walk(machine, examples=6, full=200)  # those over groups are made of the same steps, and more

@@ -119,7 +119,7 @@ class AsyncClient:
     async def stream(self, job_id: str, *, follow: bool = False) -> AsyncIterator[StreamEvent]:
         """What happens to a job as it happens: a `Job` whenever it changes, an `Attempt` for each execution that ends,
         `LogText` for what it logs, `Gone` if it was deleted. A broken connection is made again and resumes. It ends
-        once the job has ended or was deleted; with `follow` only then."""
+        once the job has ended or was deleted; with `follow`, only once it was deleted."""
         stream = JobStream(verbs.stream(job_id), self.settings, follow=follow)
         while not stream.over:
             response: httpx2.Response | None = None
