@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from headway.dashboard import live
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.test_pages import PAGES
 
@@ -132,6 +133,69 @@ def test_the_list_is_live_and_announces_what_is_new(chromium: Any, dashboard: Da
         page.wait_for_selector(f'tr[data-key="{made.id}"]')
         acme.cancel(dashboard.jobs["queued"])
         page.wait_for_selector(f'tr[data-key="{dashboard.jobs["queued"]}"] [data-status="canceled"]')
+
+
+# what a person does while a page is live: how it begins, and how it ends
+BUSY = {
+    "selects": ("getSelection().selectAllChildren(document.querySelector('h1'))", "getSelection().empty()"),
+    "types": (
+        """(() => {
+          const type = () => document.querySelector("#search").dispatchEvent(new Event("input", { bubbles: true }));
+          type();
+          window.busy = setInterval(type, 50);
+        })()""",
+        "clearInterval(window.busy)",
+    ),
+    "scrolls": (
+        """new Promise((done) => {
+          addEventListener("scroll", () => done(), { once: true });
+          window.busy = setInterval(() => scrollTo(0, scrollY ? 0 : 20), 50);
+        })""",
+        "clearInterval(window.busy)",
+    ),
+}
+MOVED = """() => {
+  window.moved = [];
+  const box = (at) => [at.x, at.y, at.width, at.height].map(Math.round).join(" ");
+  const name = (each) => `${each.node?.nodeName} ${box(each.previousRect)} -> ${box(each.currentRect)}`;
+  new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) window.moved.push(each.sources.map(name));
+  }).observe({ type: "layout-shift" });
+}"""
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+@on_one_store
+def test_a_live_page_waits_while_one_reads_and_moves_nothing(
+    chromium: Any, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.05)
+    acme = dashboard.app.tenant("acme")
+    with tab(chromium, dashboard) as page:
+        page.set_viewport_size({"width": 1280, "height": 400})  # so that it scrolls
+        page.goto(f"{dashboard.url}/jobs")
+        page.wait_for_selector('#live-state[data-state="live"]')
+        page.evaluate(MOVED)
+        for n, (what, (begin, end)) in enumerate(BUSY.items()):
+            page.evaluate(begin)
+            acme.enqueue("send_email", {"to": what})
+            page.wait_for_selector('#live-state[data-state="paused"]')
+            assert page.locator(".news").all_inner_texts() == ([f"{n} new"] if n else []), what
+            page.evaluate(end)
+            page.wait_for_selector(f".news:text-is('{n + 1} new')")
+        acme.change(dashboard.jobs["scheduled"], scheduled_for=None)  # a row changes in place
+        page.wait_for_selector(f'tr[data-key="{dashboard.jobs["scheduled"]}"] [data-status="queued"]')
+        assert page.evaluate("window.moved") == []
+        page.evaluate(HIDE, True)
+        page.wait_for_selector('#live-state[data-state="paused"]')
+        while dashboard.site.open_tabs:  # the stream is closed, so that a hidden tab costs nothing
+            page.wait_for_timeout(20)
+        acme.enqueue("send_email", {"to": "hidden"})
+        page.evaluate(HIDE, False)
+        page.wait_for_selector(".news:text-is('4 new')")
 
 
 @on_one_store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import doctest
 import json
 import re
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import secrets
+from headway.dashboard import live
 from headway.dashboard.drawn import chart
 from headway.dashboard.shown import numbers, times
 from headway.dashboard.shown.json_text import json_html, kept_secrets, masked_json, without_redacted
@@ -79,3 +81,34 @@ def test_what_is_or_looks_like_a_secret_is_masked_and_comes_back_when_left_alone
     assert json.loads(without_redacted('{"a": 1, "b": "[redacted]"}')) == {"a": 1}
     for broken in ('{"password": ', '{"password": [1', '{"password": }', "hunter2 password=hunter2abc"):
         assert isinstance(masked_json(broken), str)
+
+
+def test_a_tab_that_opens_during_a_look_is_not_shown_what_is_older_than_its_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.001)
+
+    async def looks() -> tuple[list[bytes], list[bytes]]:
+        turns, first, second = live._Turns(), live.Tab(), live.Tab()
+        began, go_on, count = asyncio.Event(), asyncio.Event(), 0
+
+        async def parts() -> dict[str, str]:
+            nonlocal count
+            number, count = count, count + 1
+            if number == 0:
+                began.set()
+                await go_on.wait()
+            return {"live_n": str(number)}
+
+        turns.add("page", parts, first)
+        await began.wait()
+        turns.add("page", parts, second)  # its page was made after the look began
+        go_on.set()
+        got = [await first.next()], [await second.next()]
+        turns.end()
+        return got
+
+    (old,), (new,) = asyncio.run(looks())
+    assert b'"0"' in old
+    assert b'"0"' not in new
+    assert b"live_n" in new

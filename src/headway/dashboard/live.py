@@ -99,6 +99,10 @@ class Live:
 
         return EventStream(tab, leave=leave, allowed=allowed, stopping=stopping)
 
+    @property
+    def tabs(self) -> int:
+        return sum(turns.count for turns in tuple(self._turns.values()))
+
     async def aclose(self) -> None:
         for each in self._turns.values():
             each.end()
@@ -139,6 +143,8 @@ class _Turns:
                 continue
             name, view = next(iter(self._views.items()))
             self._views.move_to_end(name)
+            # one that opens meanwhile shows a page that may be newer than what is read now
+            tabs = tuple(view.tabs)
             try:
                 parts = await view.parts()
             except (HeadwayError, Refused):
@@ -146,5 +152,5 @@ class _Turns:
             except Exception as error:
                 _log.error("a page could not be made anew", exc_info=error)
                 continue
-            for tab in view.tabs:
+            for tab in tabs:
                 tab.show(parts)

@@ -68,6 +68,11 @@ class Site:
     async def aclose(self) -> None:
         await self._live.aclose()
 
+    @property
+    def open_tabs(self) -> int:
+        """How many tabs are looked at now."""
+        return self._live.tabs
+
     def let_in_once(self, token: str, key: str) -> None:
         """Log in whoever shows this token first, with this key: for a person at this machine."""
         self._links[token] = key

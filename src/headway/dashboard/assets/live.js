@@ -59,11 +59,28 @@ function morph(old, next) {
   }
 }
 
+// Columns keep their widths while rows change in place: nothing that one reads moves.
+function keepColumns(part) {
+  for (const table of part.querySelectorAll("table")) {
+    if (table.style.tableLayout || getComputedStyle(table).display !== "table") continue;
+    for (const [cell, width] of [...(table.tHead?.rows[0]?.cells ?? [])].map((each) => [each, each.getBoundingClientRect().width])) cell.style.width = `${width}px`;
+    table.style.tableLayout = "fixed";
+  }
+}
+
+function freeColumns(within) {
+  for (const table of within.querySelectorAll("table")) {
+    table.style.tableLayout = "";
+    for (const cell of table.tHead?.rows[0]?.cells ?? []) cell.style.width = "";
+  }
+}
+
 // A list whose new rows come on top: those that are here change in place, the others are counted.
 function announce(part, next) {
   const here = new Map([...part.querySelectorAll("tr[data-key]")].map((row) => [row.dataset.key, row]));
   const rows = [...next.querySelectorAll("tr[data-key]")];
   if (!here.size || !rows.length) return false;
+  keepColumns(part);
   let fresh = 0;
   for (const row of rows) {
     const known = here.get(row.dataset.key);
@@ -92,6 +109,7 @@ function put(part, html, whole) {
   const next = part.cloneNode(false);
   next.innerHTML = html;
   part.latest = html;
+  if (whole) freeColumns(part);
   if (whole || part.dataset.announce !== "1" || !announce(part, next)) morph(part, next);
   part.dispatchEvent(new CustomEvent("headway:changed", { bubbles: true }));
 }
@@ -127,6 +145,8 @@ function close() {
 
 if (state && parts.length && "EventSource" in window) {
   addEventListener("scroll", () => { quietUntil = Date.now() + 800; }, { passive: true });
+  addEventListener("resize", () => freeColumns(document));
+  addEventListener("input", () => { quietUntil = Date.now() + 2000; });
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   setInterval(() => { if (held.size) apply(); }, 500);
