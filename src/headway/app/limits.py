@@ -20,6 +20,7 @@ from headway.model.limit import (
     LimitInUse,
     Scope,
     concurrency_key,
+    queue_key,
     rate_key,
     tenant_key,
 )
@@ -74,19 +75,13 @@ class LimitVerbs(VerbBase):
             limits = yield from ops.limits().steps()
             ids = [each.name for each in limits if each.scope == "tenant" and each.name != EVERY_TENANT]
             names = yield from ops.tenants(ids).steps()
+            keys = [key for each in limits for key in _keys(each)]
+            used = {each.key: each for each in (yield from ops.usages(keys).steps())}
             found = []
             for each in limits:
-                running: int | None = None
-                limited: int | None = None
-                if each.scope == "queue":
-                    running = yield from ops.running_in(each.name).steps()
-                elif each.scope == "kind":
-                    usage = yield from ops.usage(concurrency_key("", each.name, None)).steps()
-                    waiting = yield from ops.usage(rate_key("", each.name, None)).steps()
-                    running, limited = usage.running, usage.waiting + waiting.waiting
-                elif each.name != EVERY_TENANT:
-                    usage = yield from ops.usage(tenant_key(each.name)).steps()
-                    running, limited = usage.running, usage.waiting
+                usages = [used[key] for key in _keys(each)]
+                running = usages[0].running if usages else None
+                limited = sum(usage.waiting for usage in usages) if usages and each.scope != "queue" else None
                 tenant = names.get(each.name) if each.scope == "tenant" else None
                 found.append(LimitInUse(each, tenant, running, limited))
             return found
@@ -136,6 +131,17 @@ class LimitVerbs(VerbBase):
             raise InvalidJob(f"fair={fair!r} is neither True nor False")
         op = self._store.ops.set_fair(checks.name(queue, "queue"), fair, actor=actor)
         return self._for_all_tenants("make a queue fair", op)
+
+
+def _keys(limit: Limit) -> tuple[str, ...]:
+    """What tells how full a limit is; nothing does where it is of every tenant."""
+    match limit.scope:
+        case "queue":
+            return (queue_key(limit.name),)
+        case "kind":
+            return concurrency_key("", limit.name, None), rate_key("", limit.name, None)
+        case "tenant":
+            return () if limit.name == EVERY_TENANT else (tenant_key(limit.name),)
 
 
 def _changes(scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:

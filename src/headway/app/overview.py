@@ -53,10 +53,13 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
         died = self._run(self._stats("minute", since, None, ("queue", "kind"), None, None, died=True))
         lately = self.stats(since=LATELY, by=("tenant", "queue", "kind"))
         samples = sampled(lately, now)
-        queues = self.queues(most=MOST_QUEUED)
+        queues = self.queues(most=MOST_QUEUED if self._is_for_one_tenant else 1)
+        # only those that may be in trouble are counted
+        troubled = [each.name for each in queues if each.paused or each.limited or not each.workers]
+        counted = self.queues(name=troubled, most=MOST_QUEUED) if troubled else []
         errors = self.errors(since=since, order="count", limit=_MOST_ERRORS) if died else []
         problems = [
-            *of_queues(queues, samples, now),
+            *of_queues(counted, samples, now),
             *of_starving(queues, lately, samples, now),
             *of_kinds(died, errors),
             *of_trains(self.trains(blocked=True, limit=_MOST)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -24,13 +25,15 @@ from headway.worker.host import hostname
 class QueueVerbs(VerbBase):
     """Queues and workers serve all tenants."""
 
-    def queues(self, *, most: int | None = None) -> list[Queue]:
-        """The queues, with the number of their unfinished jobs per status. With `most`, queued jobs are counted up to
-        that many in each queue, and others up to that many in all of them: quick, however many there are."""
-        return self._all_queues(None, most)
+    def queues(self, *, name: str | Collection[str] | None = None, most: int | None = None) -> list[Queue]:
+        """The queues, or those of this name or these, with the number of their unfinished jobs per status. With `most`,
+        queued jobs are counted up to that many in each queue, and others up to that many in all of them: quick, however
+        many there are."""
+        names = [name] if isinstance(name, str) else None if name is None else list(name)
+        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant, most=most, names=names))
 
-    def _all_queues(self, conn: Any, most: int | None = None) -> list[Queue]:
-        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant, most=most), conn)
+    def _all_queues(self, conn: Any) -> list[Queue]:
+        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant), conn)
 
     def workers(self) -> list[Worker]:
         """The registered workers."""

@@ -6,11 +6,13 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import get_args
 
+import msgspec
+
 from headway.app.base import VerbBase, then
 from headway.clock import from_micros
 from headway.errors import InvalidJob
 from headway.model.duration import Duration, to_ms
-from headway.model.stats import COUNTS, SPAN_MS, SPANS, By, Level, Numbers, Span, Stat, StatRow, begin
+from headway.model.stats import SPAN_MS, SPANS, By, Level, Numbers, Span, Stat, StatRow, begin
 from headway.store.ops import Op
 
 _BY: tuple[By, ...] = get_args(By)
@@ -59,17 +61,11 @@ class StatVerbs(VerbBase):
             since=begin_at,
             until=end_at,
             tenant_id=self._visible_tenant,
-            queue=queue if isinstance(queue, str) else None,
-            kind=kind if isinstance(kind, str) else None,
+            queue=_names(queue),
+            kind=_names(kind),
             level=_level(names, queue, kind, self._visible_tenant),
             died=died,
         )
-
-        def wanted(row: StatRow) -> bool:
-            return _among(row.queue, queue) and _among(row.kind, kind)
-
-        if not (isinstance(queue, str | None) and isinstance(kind, str | None)):
-            op = then(op, lambda rows: [row for row in rows if wanted(row)])
         return then(op, lambda rows: _grouped(rows, names))
 
     def _between(
@@ -115,8 +111,8 @@ def _checked_by(by: By | Collection[By]) -> tuple[By, ...]:
     return tuple(name for name in _BY if name in names)
 
 
-def _among(name: str, wanted: str | Collection[str] | None) -> bool:
-    return wanted is None or name == wanted or (not isinstance(wanted, str) and name in wanted)
+def _names(given: str | Collection[str] | None) -> tuple[str, ...] | None:
+    return (given,) if isinstance(given, str) else None if given is None else tuple(given)
 
 
 def _grouped(rows: list[StatRow], by: tuple[By, ...]) -> list[Stat]:
@@ -136,16 +132,6 @@ def _grouped(rows: list[StatRow], by: tuple[By, ...]) -> list[Stat]:
         else:
             found[key] = row.numbers
     return [
-        Stat(
-            at=at,
-            tenant_id=tenant_id,
-            queue=queue,
-            kind=kind,
-            **{name: getattr(numbers, name) for name in COUNTS},
-            depth=numbers.depth,
-            oldest_ms=numbers.oldest_ms,
-            waits=numbers.waits,
-            runs=numbers.runs,
-        )
+        Stat(at=at, tenant_id=tenant_id, queue=queue, kind=kind, **msgspec.structs.asdict(numbers))
         for (at, tenant_id, queue, kind), numbers in found.items()
     ]

@@ -110,9 +110,8 @@ async def _stats(store: Store, tenant_id: str, where: Mapping[str, Any], now: da
     usual = {"minute": timedelta(hours=1), "hour": timedelta(days=1), "day": timedelta(days=30)}
     until = _time("until", where["until"], now) if "until" in where else now + timedelta(milliseconds=SPAN_MS[every])
     since = _time("since", where["since"], now) if "since" in where else now - usual[every]
-    op = store.ops.stats(
-        every, since=since, until=until, tenant_id=tenant_id, queue=where.get("queue"), kind=where.get("kind")
-    )
+    queue, kind = (None if where.get(name) is None else (where[name],) for name in ("queue", "kind"))
+    op = store.ops.stats(every, since=since, until=until, tenant_id=tenant_id, queue=queue, kind=kind)
     return [
         {"at": each.at, "queue": each.queue, "kind": each.kind, "depth": each.numbers.depth}
         | {name: getattr(each.numbers, name) for name in COUNTS}

@@ -98,6 +98,11 @@ def concurrency_key(tenant_id: str, kind: str, key: str | None) -> str:
     return f"k:{kind}" if key is None else f"c:{tenant_id}|{kind}|{key}"
 
 
+def queue_key(queue: str) -> str:
+    """Asked for how many run in a queue; no job is ever set aside for it."""
+    return f"q:{queue}"
+
+
 def tenant_key(tenant_id: str) -> str:
     return f"t:{tenant_id}"
 

@@ -255,8 +255,11 @@ def merged(
 ) -> list[StatRow]:
     """The rows of the spans that began from then on, added up by span and key, in order of time and names."""
     found: dict[tuple[datetime, Key], Numbers] = {}
+    begins: dict[datetime, datetime] = {}  # many rows are of one time
     for at, key, numbers in rows:
-        place = (begin(at, span), key if "" in key else at_level(key, level))
+        if at not in begins:
+            begins[at] = begin(at, span)
+        place = (begins[at], key if "" in key else at_level(key, level))
         if place in found:
             found[place].add(numbers)
         else:

@@ -80,11 +80,12 @@ async def seen_history(call: Call[Any, Any], history: Sequence[StepExecution]) -
     ]
 
 
-async def seen_queues(call: Call[Any, Any], most: int | None = None) -> list[Queue]:
-    """The queues of the key; for some kinds, with what these have in them."""
-    queues = [
-        each for each in await call.verbs.aqueues(most=most) if not call.key.queues or each.name in call.key.queues
-    ]
+async def seen_queues(call: Call[Any, Any], most: int | None = None, name: str | None = None) -> list[Queue]:
+    """The queues of the key, or the one of that name; for some kinds, with what these have in them."""
+    wanted = None if name is None else [name]
+    if call.key.queues:
+        wanted = [each for each in call.key.queues if name in (None, each)]
+    queues = await call.verbs.aqueues(name=wanted, most=most)
     if not call.key.kinds:
         return queues
     counted = await seen_counts(call)

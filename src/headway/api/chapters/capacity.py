@@ -201,7 +201,7 @@ async def resume_queues(call: Call[None, None]) -> Names:
 
 async def _queue(call: Call[Any, Any], most: int | None = None) -> Queue:
     name = call.params["name"]
-    found = [each for each in await seen_queues(call, most) if each.name == name]
+    found = await seen_queues(call, most, name)
     if not found:
         raise NotFound(f"there is no queue {name!r} with unfinished jobs, a worker or a setting")
     return found[0]

@@ -8,7 +8,10 @@ from uuid import UUID
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.limits import LimitVerbs
 from headway.define.option_types import LimitOptions
-from headway.model.limit import Limit, LimitInUse
+from headway.model.limit import (
+    Limit,
+    LimitInUse,
+)
 
 
 class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):

@@ -60,10 +60,12 @@ class AsyncOverviewVerbs(
         died = await self._arun(self._stats("minute", since, None, ("queue", "kind"), None, None, died=True))
         lately = await self.astats(since=LATELY, by=("tenant", "queue", "kind"))
         samples = sampled(lately, now)
-        queues = await self.aqueues(most=MOST_QUEUED)
+        queues = await self.aqueues(most=MOST_QUEUED if self._is_for_one_tenant else 1)
+        troubled = [each.name for each in queues if each.paused or each.limited or (not each.workers)]
+        counted = await self.aqueues(name=troubled, most=MOST_QUEUED) if troubled else []
         errors = await self.aerrors(since=since, order="count", limit=_MOST_ERRORS) if died else []
         problems = [
-            *of_queues(queues, samples, now),
+            *of_queues(counted, samples, now),
             *of_starving(queues, lately, samples, now),
             *of_kinds(died, errors),
             *of_trains(await self.atrains(blocked=True, limit=_MOST)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -19,14 +20,16 @@ from headway.model.served import Ordering, Queues
 class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
     """The async twins of the verbs of `QueueVerbs`."""
 
-    async def aqueues(self, *, most: int | None = None) -> list[Queue]:
-        """The queues, with the number of their unfinished jobs per status. With `most`, queued jobs are counted up to
-        that many in each queue, and others up to that many in all of them: quick, however many there are."""
+    async def aqueues(self, *, name: str | Collection[str] | None = None, most: int | None = None) -> list[Queue]:
+        """The queues, or those of this name or these, with the number of their unfinished jobs per status. With `most`,
+        queued jobs are counted up to that many in each queue, and others up to that many in all of them: quick, however
+        many there are."""
         await self._aensure_known(self._own_tenant)
-        return await self._aall_queues(None, most)
+        names = [name] if isinstance(name, str) else None if name is None else list(name)
+        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant, most=most, names=names))
 
-    async def _aall_queues(self, conn: Any, most: int | None = None) -> list[Queue]:
-        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant, most=most), conn)
+    async def _aall_queues(self, conn: Any) -> list[Queue]:
+        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant), conn)
 
     async def aworkers(self) -> list[Worker]:
         """The registered workers."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _FEW = 5
 _LOOKED_AT = 1_000
 """How many schedules and events it checks."""
+_COUNTED = 10_000
+"""How many jobs of a queue and of a status it counts, so that its answer takes as long with a million jobs."""
 _SLOW = timedelta(minutes=1)
 _LONG_GONE = timedelta(minutes=10)
 
@@ -63,14 +65,15 @@ def _schema(store: Store) -> Generator[Finding, None, bool]:
 
 
 def _work(app: Headway, tenant: str) -> Iterator[Finding]:
-    queues, counts = app.queues(), app.counts()
+    queues, counts = app.queues(most=_COUNTED), app.counts(most=_COUNTED)
     yield from _queues(queues)
     yield from _workers(app)
     yield from _trains(app, tenant)
     yield from _schedules(app, tenant)
     yield from _events(app)
     if counts.get("dead"):
-        yield note("jobs", f"{counts['dead']:,} are dead: headway jobs list --status dead")
+        many_dead = f"{'at least ' if counts['dead'] >= _COUNTED else ''}{counts['dead']:,}"
+        yield note("jobs", f"{many_dead} are dead: headway jobs list --status dead")
 
 
 def _queues(queues: Sequence[Queue]) -> Iterator[Finding]:
@@ -208,8 +211,8 @@ def _waiting(counts: Mapping[Status, int]) -> int:
 
 
 def many(count: int, noun: str = "job") -> str:
-    """`1 job`, `2,000 jobs`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """`1 job`, `2,000 jobs`, `at least 10,000 jobs`."""
+    return f"{'at least ' if count >= _COUNTED else ''}{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:

@@ -42,9 +42,9 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         if not jobs:
             return None
         job = jobs[0]
-        queues = yield from ops.queues(tenant_id=tenant_id, most=MOST_COUNTED).steps()
+        queues = yield from ops.queues(tenant_id=tenant_id, most=MOST_COUNTED, names=[job.queue]).steps()
         now = yield from ops.now().steps()
-        queue = next((known for known in queues if known.name == job.queue), None)
+        queue = queues[0] if queues else None
         attempts: list[Attempt] = []
         if job.step is not None or (job.fence and job.status in ("queued", "scheduled")):
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()

@@ -70,10 +70,13 @@ class Fleet(Protocol):
         the default says. Audited."""
         ...
 
-    def queues(self, *, tenant_id: str | None, most: int | None = None) -> Op[list[Queue]]:
-        """Every queue that has unfinished jobs (of this tenant), a worker or a setting. A tenant does not learn who
-        paused or reserved it. With `most`, queued jobs are counted up to that many in each queue, and jobs of the other
-        statuses up to that many in all queues together: then it costs no more however many there are."""
+    def queues(
+        self, *, tenant_id: str | None, most: int | None = None, names: Sequence[str] | None = None
+    ) -> Op[list[Queue]]:
+        """Every queue, or every one of these names, that has unfinished jobs (of this tenant), a worker or a setting. A
+        tenant does not learn who paused or reserved it. With `most`, queued jobs are counted up to that many in each
+        queue (of one tenant: in all), and jobs of the other statuses up to that many in all queues together, `limited`
+        up to 1,000 at least: then it costs no more however many there are."""
         ...
 
     def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:

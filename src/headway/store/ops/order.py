@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from headway.model.fleet import Swept
@@ -104,6 +105,10 @@ class Order(Protocol):
     def usage(self, key: str, *, tenant_id: str | None = None) -> Op[Usage]:
         """How many jobs (of this tenant) run under this limit's key (see `model/limit.py`), and how many are set aside
         for it."""
+        ...
+
+    def usages(self, keys: Sequence[str]) -> Op[list[Usage]]:
+        """The same of several keys, of all tenants, in their order."""
         ...
 
     def set_fair(self, queue: str, fair: bool, *, actor: str | None) -> Op[None]:

@@ -31,15 +31,15 @@ class Stats(Protocol):
         since: datetime,
         until: datetime,
         tenant_id: str | None,
-        queue: str | None = None,
-        kind: str | None = None,
+        queue: Sequence[str] | None = None,
+        kind: Sequence[str] | None = None,
         level: Level = "kinds",
         died: bool = False,
     ) -> Op[list[StatRow]]:
         """The numbers of the spans that began from `since` on and before `until`, in order of time, with deltas that
         are not added to them yet. One row for each span, tenant, queue and kind to whose jobs something happened;
         or the sums of that level, which are one row each. Of a tenant there are "kinds" and "tenants"; only "kinds" can
-        be asked for a kind, and only "kinds" and "queues" for a queue. With `died`, one row for each tenant, queue and
+        be asked for kinds, and only "kinds" and "queues" for queues. With `died`, one row for each tenant, queue and
         kind of which jobs died, at the first of these times, with their number alone."""
         ...
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED
-from headway.store.ops import Op, Row
+from headway.store.ops import Op, Row, Rows
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import call, nothing, read
 from headway.store.postgres.jobs.reads import FIRST_OF, FIRST_OF_TENANT
@@ -34,18 +34,17 @@ select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.olde
   from per_queue p
   full join headway.queue_settings($1) q using (name)
   full join (select l.queue as name, l.workers, l.kinds from headway.listening($1) l) w using (name)
- order by name
 """
-_QUEUES = f"with live as ({_LIVE.format(jobs='headway.jobs')}) {_REST}"
-# of each other status the first $2
+_NAMED = " where $3::text[] is null or name = any ($3)"
+_ALL = f"with live as ({_LIVE.format(jobs='headway.jobs')}) {_REST} where $2::text[] is null or name = any ($2)"
+# of each other status the first $2, and no less than 1,000 that limits have set aside: a queue tells that it has some
+# however few are counted
 _OTHERS = " union all ".join(
     "(select j.queue, j.status, j.queued_at, j.limited_by, j.tenant_id from headway.jobs j"  # noqa: S608
-    f" where {FIRST_OF[status]} limit $2::integer)"
+    f" where {FIRST_OF[status]} limit {'greatest($2::integer, 1000)' if status == 'limited' else '$2::integer'})"
     for status in ("limited", "scheduled", "held", "running", "waiting")
 )
-# of each queue and priority the first $2 in the order of claims, and when the first of them was queued
-_LINES = """
-with recursive lines (queue, priority) as (
+_EVERY_LINE = """
   (select j.queue, j.priority
      from headway.jobs j
     where j.status = 'queued' and j.limited_by is null
@@ -60,9 +59,27 @@ with recursive lines (queue, priority) as (
        where j.status = 'queued' and j.limited_by is null and (j.queue, j.priority) > (l.queue, l.priority)
        order by j.queue, j.priority
        limit 1) n
+"""
+_LINES_OF_NAMES = """
+  select n.name, (select min(j.priority)
+                    from headway.jobs j
+                   where j.status = 'queued' and j.limited_by is null and j.queue = n.name)
+    from unnest($3::text[]) as n (name)
+  union all
+  select l.queue, (select min(j.priority)
+                     from headway.jobs j
+                    where j.status = 'queued' and j.limited_by is null and j.queue = l.queue
+                      and j.priority > l.priority)
+    from lines l
+   where l.priority is not null
+"""
+# of each queue and priority the first $2 in the order of claims, and when the first of them was queued
+_SOME = """
+with recursive lines (queue, priority) as (
+  {lines}
 ), queued as (
   select l.queue as name, 'queued' as status, c.n, f.queued_at as oldest, 0 as limited
-    from (select * from lines limit 10000) l
+    from (select * from lines where priority is not null limit 10000) l
     cross join lateral (
       select count(*) as n
         from (select {tenant}
@@ -85,15 +102,22 @@ with recursive lines (queue, priority) as (
 )
 """
 _OTHER_LIVE = _LIVE.format(jobs=f"({_OTHERS})")
-# without the tenant it is read from the index alone
-_SOME_OF_ALL = _LINES.format(tenant="", is_wanted="true", others=_OTHER_LIVE) + _REST
-_SOME_OF_DEFAULT = _LINES.format(tenant="j.tenant_id", is_wanted="j.tenant_id = $1", others=_OTHER_LIVE) + _REST
+
+
+def _some(lines: str, of_default: bool) -> str:
+    # without the tenant it is read from the index alone
+    tenant, is_wanted = ("j.tenant_id", "j.tenant_id = $1") if of_default else ("", "true")
+    return _SOME.format(lines=lines, tenant=tenant, is_wanted=is_wanted, others=_OTHER_LIVE) + _REST + _NAMED
+
+
+_SOME_OF_ALL = {named: _some(_LINES_OF_NAMES if named else _EVERY_LINE, False) for named in (False, True)}
+_SOME_OF_DEFAULT = {named: _some(_LINES_OF_NAMES if named else _EVERY_LINE, True) for named in (False, True)}
 _OF_STATUS = " union all ".join(
     "(select j.queue, j.status, j.queued_at, j.limited_by, j.tenant_id from headway.jobs j"  # noqa: S608
     f" where {FIRST_OF_TENANT[status]} limit $2::integer)"
     for status in UNFINISHED
 )
-_SOME_OF_TENANT = f"with live as ({_LIVE.format(jobs=f'({_OF_STATUS})')}) {_REST}"
+_SOME_OF_TENANT = f"with live as ({_LIVE.format(jobs=f'({_OF_STATUS})')}) {_REST} {_NAMED}"
 
 
 class QueueVerbs:
@@ -107,11 +131,21 @@ class QueueVerbs:
         text = None if retention is None else msgspec.json.encode(retention).decode()
         return call("select headway.set_retention($1, $2::jsonb, $3)", [queue, text, actor], nothing)
 
-    def queues(self, *, tenant_id: str | None, most: int | None = None) -> Op[list[Queue]]:
+    def queues(
+        self, *, tenant_id: str | None, most: int | None = None, names: Sequence[str] | None = None
+    ) -> Op[list[Queue]]:
+        wanted = None if names is None else list(names)
         if most is None:
-            return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
-        sql = {None: _SOME_OF_ALL, DEFAULT_TENANT_ID: _SOME_OF_DEFAULT}.get(tenant_id, _SOME_OF_TENANT)
-        return read(sql, [tenant_id, most], lambda rows: [_queue(row) for row in rows])
+            return read(_ALL, [tenant_id, wanted], _queues)
+        if tenant_id is None or tenant_id == DEFAULT_TENANT_ID:
+            sql = (_SOME_OF_ALL if tenant_id is None else _SOME_OF_DEFAULT)[names is not None]
+        else:
+            sql = _SOME_OF_TENANT
+        return read(sql, [tenant_id, most, wanted], _queues)
+
+
+def _queues(rows: Rows) -> list[Queue]:
+    return sorted(map(_queue, rows), key=lambda queue: queue.name)
 
 
 def _queue(row: Row) -> Queue:
@@ -125,7 +159,7 @@ def _queue(row: Row) -> Queue:
         counts=msgspec.json.decode(counts) if counts else {},
         oldest_queued_at=oldest,
         workers=workers,
-        kinds=tuple(kinds or ()),
+        kinds=tuple(sorted(kinds or ())),
         fair=fair,
         max_running=max_running,
         limited=limited,

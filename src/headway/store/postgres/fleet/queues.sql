@@ -129,14 +129,24 @@ create function headway.listening(p_tenant uuid default null) returns table (que
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select q.name,
-         count(distinct w.id)::integer,
-         array_agg(distinct k.name) filter (where k.name is not null)
-    from (select headway.acting_tenant(p_tenant)::text as id) t
-    cross join headway.workers w
-    cross join lateral jsonb_object_keys(w.queues) as q (name)
-    left join lateral unnest(w.kinds) as k (name) on true
-   where w.lease_expires_at > headway.now()
-     and (t.id is null or coalesce(w.metadata ->> 'tenant', t.id) = t.id)
-   group by q.name
+  with served as (
+    select q.name, w.kinds, count(*) as workers
+      from (select headway.acting_tenant(p_tenant)::text as id) t
+      cross join headway.workers w
+      cross join lateral jsonb_object_keys(w.queues) as q (name)
+     where w.lease_expires_at > headway.now()
+       and (t.id is null or coalesce(w.metadata ->> 'tenant', t.id) = t.id)
+     group by q.name, w.kinds
+  )
+  select n.name,
+         sum(n.workers)::integer,
+         -- nearly always all workers of a queue know the same ones
+         case when count(*) = 1 then min(n.kinds)
+              else (select array_agg(distinct k.name)
+                      from served s
+                      cross join lateral unnest(s.kinds) as k (name)
+                     where s.name = n.name)
+         end
+    from served n
+   group by n.name
 $$;

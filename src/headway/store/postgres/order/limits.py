@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headway.model.limit import Limit, Usage
 from headway.store.ops import Op
 from headway.store.postgres.engine.verbs import call, nothing, read
@@ -44,4 +46,12 @@ class LimitVerbs:
             "select running, waiting from headway.usage($1, $2::uuid)",
             [key, tenant_id],
             lambda rows: Usage(key, *rows[0]),
+        )
+
+    def usages(self, keys: Sequence[str]) -> Op[list[Usage]]:
+        return read(
+            "select k.key, u.running, u.waiting"
+            " from unnest($1::text[]) with ordinality as k (key, n), headway.usage(k.key) u order by k.n",
+            [list(keys)],
+            lambda rows: [Usage(*row) for row in rows],
         )

@@ -159,6 +159,10 @@ begin
     when 't' then
       select count(*) into running
         from headway.jobs j where j.tenant_id = substr(p_key, 3)::uuid and j.limited and j.status = 'running';
+    when 'q' then
+      select count(*) into running
+        from headway.jobs j
+       where j.queue = substr(p_key, 3) and j.status = 'running' and (v_tenant is null or j.tenant_id = v_tenant);
     else
       running := 0;
   end case;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from headway.store.postgres.engine.decode import plain
 from headway.store.postgres.engine.verbs import read
 
 _COUNTS = ", ".join(f"s.{name}" for name in COUNTS)
-_WHERE = "($4::text is null or s.queue = $4) and ($5::text is null or s.kind = $5)"
+_WHERE = "($4::text[] is null or s.queue = any ($4)) and ($5::text[] is null or s.kind = any ($5))"
 
 
 _KINDS = "s.queue <> '' and s.kind <> ''"
@@ -55,7 +56,9 @@ select s.at, s.tenant_id, s.queue, s.kind, {_COUNTS}, s.waits, s.runs, null, nul
   from headway.stat_facts(array(
          select d.ctid
            from headway.stat_deltas d
-          where d.tenant_id {tenant} and ($4::text is null or d.queue = $4) and ($5::text is null or d.kind = $5))) s
+          where d.tenant_id {tenant}
+            and ($4::text[] is null or d.queue = any ($4))
+            and ($5::text[] is null or d.kind = any ($5)))) s
  where s.at >= $2::timestamptz and s.at < $3::timestamptz and {_WHERE}
 """  # noqa: S608 - texts of this file
 
@@ -103,8 +106,8 @@ class StatVerbs:
         since: datetime,
         until: datetime,
         tenant_id: str | None,
-        queue: str | None = None,
-        kind: str | None = None,
+        queue: Sequence[str] | None = None,
+        kind: Sequence[str] | None = None,
         level: Level = "kinds",
         died: bool = False,
     ) -> Op[list[StatRow]]:
@@ -112,7 +115,7 @@ class StatVerbs:
             found = merged(span, since, map(_counted, rows), level)
             return [row for row in found if row.numbers.dead or not died]
 
-        params = [span, since, until, queue, kind]
+        params = [span, since, until, *(None if names is None else list(names) for names in (queue, kind))]
         if tenant_id is None:
             return read(_DIED_OF_ALL if died else _OF_ALL[level], params, shape)
         return read(_DIED_OF_TENANT if died else _OF_TENANT[level], [*params, tenant_id], shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -15,7 +15,7 @@ from headway.model.status import Status
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.decode import show_json
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record_if_changed, record_setting
 
 _SQL = statements("fleet/queues")
@@ -45,17 +45,19 @@ class QueueVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def queues(self, *, tenant_id: str | None, most: int | None = None) -> Op[list[Queue]]:
+    def queues(
+        self, *, tenant_id: str | None, most: int | None = None, names: Sequence[str] | None = None
+    ) -> Op[list[Queue]]:
         def steps() -> Steps[list[Queue]]:
             now = self._clock.now()
             settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
             kinds: dict[str, list[tuple[str, ...]]] = {}
-            for queue, known in (yield Statement(_SQL["workers"], (now, tenant_id))):
-                kinds.setdefault(queue, []).append(show_json(known))
+            for queue, knows in (yield Statement(_SQL["workers"], (now, tenant_id))):
+                kinds.setdefault(queue, []).append(show_json(knows))
             counts: dict[str, dict[Status, int]] = {}
             limited: dict[str, int] = {}
             oldest: dict[str, int] = {}
-            for queue, status, count, queued_at in (yield from _counts(tenant_id, most)):
+            for queue, status, count, queued_at in (yield from _counts(tenant_id, most, names)):
                 of_queue = counts.setdefault(queue, {})
                 if status == "limited":
                     limited[queue] = count
@@ -65,7 +67,8 @@ class QueueVerbs(Verbs):
                 if queued_at is not None:
                     oldest[queue] = min(queued_at, oldest.get(queue, queued_at))
             found = []
-            for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
+            known = settings.keys() | kinds.keys() | counts.keys()
+            for name in sorted(known if names is None else known & {*names}):
                 paused_at, paused_by, fair, max_running, holder, until, kept = settings.get(name, (None,) * 7)
                 if tenant_id is not None:
                     paused_by, holder = None, holder and "somebody"
@@ -92,12 +95,15 @@ class QueueVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def _counts(tenant_id: str | None, most: int | None) -> Steps[Rows]:
+def _counts(tenant_id: str | None, most: int | None, names: Sequence[str] | None) -> Steps[Rows]:
     if most is None:
         return (yield Statement(_SQL["counts"], (tenant_id,)))
     if tenant_id is not None and tenant_id != DEFAULT_TENANT_ID:
         return (yield Statement(_SQL["some_of_tenant"], (tenant_id, most)))
-    lines = yield Statement(_SQL["some_queued"], (most, tenant_id))
+    if names is None:
+        lines = yield Statement(_SQL["some_queued"], (most, tenant_id))
+    else:
+        lines = yield Statement(_SQL["some_queued_in"], (most, tenant_id, json_list(names)))
     return lines + (yield Statement(_SQL["some_others"], (tenant_id, most)))
 
 

@@ -65,6 +65,48 @@ where (status = 'held' or status = 'waiting')
   and (?1 is null or tenant_id = ?1)
 group by queue, status;
 
+-- part: queued_in_lines
+select queue, 'queued', case
+  when ?2 is null then (
+    select count(*)
+    from (
+      select 1
+      from jobs indexed by jobs_claim
+      where status = 'queued'
+        and limited_by is null
+        and queue = lines.queue
+        and priority = lines.priority
+      limit ?1
+    )
+  )
+  else (
+    select count(*)
+    from (
+      select tenant_id
+      from jobs indexed by jobs_claim
+      where status = 'queued'
+        and limited_by is null
+        and queue = lines.queue
+        and priority = lines.priority
+      limit ?1
+    )
+    where tenant_id = ?2
+  )
+end as queued, (
+  select queued_at
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+    and queue = lines.queue
+    and priority = lines.priority
+    and (?2 is null or tenant_id = ?2)
+  order by position, id
+  limit 1
+)
+from lines
+where priority is not null
+  and queued > 0
+
 -- name: some_queued
 -- of each queue and priority the first ?1 in the order of claims, and when the first of them was queued; of one tenant
 -- (?2), those of them that are its
@@ -107,49 +149,36 @@ lines (queue, priority) as (
   where priority is not null
   limit 10000
 )
-select queue, 'queued', case
-  when ?2 is null then (
-    select count(*)
-    from (
-      select 1
-      from jobs indexed by jobs_claim
-      where status = 'queued'
-        and limited_by is null
-        and queue = lines.queue
-        and priority = lines.priority
-      limit ?1
-    )
+{queued_in_lines};
+
+-- name: some_queued_in
+-- the same of the queues of these names (?3)
+with recursive lines (queue, priority) as (
+  select value, (
+    select min(priority)
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue = json_each.value
   )
-  else (
-    select count(*)
-    from (
-      select tenant_id
-      from jobs indexed by jobs_claim
-      where status = 'queued'
-        and limited_by is null
-        and queue = lines.queue
-        and priority = lines.priority
-      limit ?1
-    )
-    where tenant_id = ?2
+  from json_each(?3)
+  union all
+  select queue, (
+    select min(priority)
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue = lines.queue
+      and priority > lines.priority
   )
-end as queued, (
-  select queued_at
-  from jobs indexed by jobs_claim
-  where status = 'queued'
-    and limited_by is null
-    and queue = lines.queue
-    and priority = lines.priority
-    and (?2 is null or tenant_id = ?2)
-  order by position, id
-  limit 1
+  from lines
+  where priority is not null
 )
-from lines
-where priority is not null
-  and queued > 0;
+{queued_in_lines};
 
 -- name: some_others
--- of each other status the first ?2, of one tenant (?1) those of them that are its
+-- of each other status the first ?2, and no less than 1,000 that limits have set aside, for which of them are in a queue
+-- is told however few are counted; of one tenant (?1) those of them that are its
 select queue, status, count(*), min(queued_at)
 from (
   select queue, status, queued_at, tenant_id
@@ -157,7 +186,7 @@ from (
     select queue, 'limited' as status, queued_at, tenant_id
     from jobs indexed by jobs_aside
     where limited_by is not null
-    limit ?2
+    limit max(?2, 1000)
   )
   union all
   select queue, status, null, tenant_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headway.model import audit
 from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key
 from headway.store.ops import Op, Statement, Steps
@@ -56,6 +58,15 @@ class LimitVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
+    def usages(self, keys: Sequence[str]) -> Op[list[Usage]]:
+        def steps() -> Steps[list[Usage]]:
+            found: list[Usage] = []
+            for key in keys:
+                found += [(yield from self.usage(key).steps())]
+            return found
+
+        return SqliteOp(steps, writes=False)
+
 
 def _row(limit: Limit) -> tuple[object, ...]:
     return tuple(getattr(limit, name) for name in Limit.__struct_fields__)
@@ -92,4 +103,7 @@ def _running_under(key: str) -> Steps[int]:
             return int(count)
         case (("k" | "t"), _):
             return (yield from running_of(key))
+        case ("q", (queue,)):
+            ((count,),) = yield Statement(_SQL["usage_q"], (queue,))
+            return int(count)
     return 0  # a rate counts starts, not what runs

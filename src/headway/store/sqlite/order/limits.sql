@@ -96,6 +96,12 @@ where limited > 0
   and kind = ?1
   and tenant_id = ?2;
 
+-- name: usage_q
+select count(*)
+from jobs indexed by jobs_running
+where status = 'running'
+  and queue = ?1;
+
 -- name: waiting
 select count(*)
 from (
