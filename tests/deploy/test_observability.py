@@ -124,7 +124,7 @@ _DEAD = 'headway_recent_jobs_per_second{I,tenant="acme",what="dead"}'
 _STARTED = 'headway_recent_jobs_per_second{I,tenant="acme",what="started"}'
 _RETRIED = 'headway_recent_jobs_per_second{I,tenant="acme",what="retried"}'
 _QUEUED = 'headway_jobs{I,tenant="acme",queue="mail",status="queued"}'
-_ERROR = 'headway_error_count{I,tenant="acme",kind="mail",fingerprint="3f9c"}'
+_ERROR = 'headway_errors{I,tenant="acme",kind="mail",fingerprint="3f9c"}'
 EXPRESSIONS = [
     _gives("HeadwayDatabaseDown", {"headway_up{I}": 0}, "{}", 0),
     _gives("HeadwayDatabaseDown", {"headway_up{I}": 1}, None),

@@ -271,7 +271,7 @@ def _of_errors(errors: list[_Error], now: datetime, names: Mapping[str, str]) ->
         (_name(error.tenant_id, names), error.kind, error.fingerprint): float(error.count)
         for error in errors[:MOST_ERRORS]
     }
-    return {"headway_error_count": counts, "headway_new_errors": bounded(BY_NAME["headway_new_errors"], new.items())}
+    return {"headway_errors": counts, "headway_new_errors": bounded(BY_NAME["headway_new_errors"], new.items())}
 
 
 def _of_file(app: Headway) -> Samples:

@@ -88,7 +88,7 @@ METRICS = (
     ),
     _database("headway_recent_run_seconds", "How long executions of the last five minutes took.", "tenant", "quantile"),
     _database(
-        "headway_error_count",
+        "headway_errors",
         "How often an error has happened since its first time, of the 50 most frequent that were seen in the last "
         "hour; fingerprint as in headway errors.",
         *("tenant", "kind", "fingerprint"),
