@@ -146,6 +146,8 @@ export function readAnswer<T>(request: Request<T>, answer: Answer): T {
 export function encode(value: unknown): string {
   const text = JSON.stringify(value, (name: string, each: unknown) => {
     if (typeof each === "number" && !Number.isFinite(each)) throw new TypeError(`${name}: ${each} has no JSON`);
+    if (typeof each === "function" || typeof each === "symbol")
+      throw new TypeError(`${name}: a ${typeof each} has no JSON`);
     if (each instanceof Map || each instanceof Set) throw new TypeError(`${name}: a Map or Set has no JSON`);
     return each;
   }) as string | undefined;

@@ -126,13 +126,18 @@ function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === "AbortError";
 }
 
-/** The stack, and those of its causes. */
+/** The stack, and those of its causes; anything may have been thrown, and it must not break the worker. */
 function textOf(error: unknown): string {
   const parts: string[] = [];
   for (let each: unknown = error, depth = 0; each !== undefined && depth < 5; depth++) {
-    const text = each instanceof Error ? (each.stack ?? `${each.name}: ${each.message}`) : String(each);
-    parts.push(text);
-    each = each instanceof Error ? each.cause : undefined;
+    try {
+      parts.push(each instanceof Error ? String(each.stack ?? each) : String(each));
+      each = each instanceof Error ? each.cause : undefined;
+    } catch {
+      parts.push("something that has no text");
+      break;
+    }
   }
-  return parts.join("\ncaused by: ").slice(0, LONGEST_ERROR).toWellFormed();
+  const text = parts.join("\ncaused by: ").slice(0, LONGEST_ERROR).toWellFormed();
+  return text.trim() === "" ? "the handler threw nothing that says why" : text;
 }

@@ -23,6 +23,7 @@ export async function* streamOf(
   path: string,
   follow: boolean,
   call: CallOptions = {},
+  silentS = transport.settings.timeout + SILENT_S,
 ): AsyncGenerator<StreamEvent> {
   const closing = new AbortController();
   const close = () => closing.abort(call.signal?.reason);
@@ -36,14 +37,14 @@ export async function* streamOf(
       const connection = new AbortController();
       const end = () => connection.abort(closing.signal.reason);
       closing.signal.addEventListener("abort", end, { once: true });
+      const silence = new Silence(silentS, connection);
       let failure: unknown = new Error("the server ended the stream");
       try {
         const headers = transport.headers({ Accept: "text/event-stream", "Last-Event-ID": lastId });
         const init = { headers, signal: connection.signal, redirect: "manual" } as const;
         answer = await fetch(transport.address({ path }), init);
         if (answer.ok && answer.body !== null) {
-          const bytes = listening(answer.body, transport.settings.timeout + SILENT_S, connection);
-          for await (const sent of sentEvents(bytes)) {
+          for await (const sent of sentEvents(silence.heardIn(answer.body))) {
             failures = 0;
             lastId = sent.id || lastId;
             const found = read(sent.event, sent.data);
@@ -57,6 +58,7 @@ export async function* streamOf(
         if (error instanceof UnexpectedAnswer) throw error;
         failure = error;
       } finally {
+        silence.end();
         closing.signal.removeEventListener("abort", end);
       }
       failures += 1;
@@ -74,22 +76,34 @@ export async function* streamOf(
   }
 }
 
-/** The bytes as they come; a connection that is silent for so many seconds is broken, whatever the network says. */
-async function* listening(
-  bytes: AsyncIterable<Uint8Array>,
-  seconds: number,
-  connection: AbortController,
-): AsyncGenerator<Uint8Array> {
-  const silent = () => connection.abort(new Error(`the server said nothing for ${seconds} s`));
-  let timer = setTimeout(silent, seconds * 1000);
-  try {
+/** A connection that is silent for so many seconds, from its first request on, is broken, whatever the network says. */
+class Silence {
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly seconds: number,
+    private readonly connection: AbortController,
+  ) {
+    this.#begin();
+  }
+
+  /** The bytes as they come; the time that the caller takes for them does not count. */
+  async *heardIn(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of bytes) {
-      clearTimeout(timer);
+      this.end();
       yield chunk;
-      timer = setTimeout(silent, seconds * 1000);
+      this.#begin();
     }
-  } finally {
-    clearTimeout(timer);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #begin(): void {
+    const late = () => this.connection.abort(new Error(`the server said nothing for ${this.seconds} s`));
+    this.end();
+    this.#timer = setTimeout(late, this.seconds * 1000);
   }
 }
 

@@ -5,6 +5,7 @@ import { spawnSync } from "node:child_process";
 import { createPublicKey, verify } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "node:test";
 import {
@@ -24,8 +25,14 @@ import { Webhook } from "standardwebhooks";
 import { z } from "zod";
 import { readSettings, seconds } from "../dist/settings.js";
 import { beatAfter } from "../dist/lease.js";
-import { encode } from "../dist/requests.js";
+import { encode, Transport } from "../dist/requests.js";
+import { Context } from "../dist/context.js";
+import { Logger } from "../dist/logs.js";
+import { Running } from "../dist/running.js";
 import { sentEvents } from "../dist/sse.js";
+import { streamOf } from "../dist/stream.js";
+
+const MadeContext = Context as unknown as new (job: object, logger: Logger) => Context; // made by the worker alone
 
 interface Signed {
   secrets: string[];
@@ -138,6 +145,8 @@ describe("units", () => {
       { m: new Map() },
       { s: new Set() },
       { b: 1n },
+      { f: () => 1 },
+      [Symbol("s")],
       undefined,
       () => 1,
     ]) {
@@ -175,6 +184,48 @@ describe("units", () => {
       assert.match(error.message, /127\.0\.0\.1:\d+ could not be reached, 2 times: .*ECONNREFUSED/);
       return true;
     });
+  });
+
+  it("a stream notices a server that falls silent, before its first word or after, and goes on elsewhere", async (t) => {
+    const asked: (string | undefined)[] = [];
+    const said = JSON.stringify({ fence: 1, from: 0, to: 2, text: "hi" });
+    const server = createHttpServer((request, answer) => {
+      asked.push(request.headers["last-event-id"] as string | undefined);
+      if (asked.length === 1) return; // not even a status
+      answer.writeHead(200, { "Content-Type": "text/event-stream" });
+      if (asked.at(-1) === "7-1") return void answer.end("event: gone\ndata: {}\n\n");
+      answer.write(`event: log\nid: 7-1\ndata: ${said}\n\n`); // and says no more
+    }).listen(0, "127.0.0.1");
+    t.after(() => (server.closeAllConnections(), server.close()));
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const transport = (retries: number) => new Transport(readSettings({ url, key: "hw_x", retries }, {}));
+    const found = [];
+    for await (const each of streamOf(transport(9), "/jobs/x/stream", false, {}, 0.1)) found.push(each.event);
+    assert.deepEqual(found, ["log", "gone"]);
+    assert.deepEqual([asked[0], asked[1], asked.at(-1)], [undefined, undefined, "7-1"]);
+    // and says so, if it stays silent
+    asked.length = 0;
+    await assert.rejects(
+      streamOf(transport(0), "/jobs/x/stream", false, {}, 0.05).next(),
+      (error) => error instanceof Unavailable && error.message.endsWith("the server said nothing for 0.05 s"),
+    );
+  });
+
+  it("whatever a handler throws becomes the error of its job", async () => {
+    const thrown = [
+      undefined,
+      "",
+      Object.create(null),
+      { toString: () => ({}) },
+      Object.assign(new Error("why"), { stack: 7 }),
+      Object.defineProperty(new Error("why"), "stack", { get: () => assert.fail() }),
+    ];
+    for (const each of thrown) {
+      const ctx = new MadeContext({ signals: [], step: null, timeout_ms: null }, new Logger("error", () => undefined));
+      const end = await new Running(ctx).run(handler(z.unknown(), () => Promise.reject(each)));
+      assert.ok(typeof end.error === "string" && end.error !== "");
+    }
   });
 
   it("what cannot be a worker is refused", async () => {
