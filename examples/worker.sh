@@ -24,10 +24,13 @@ while :; do
   [ -n "$id" ] || continue
   me="\"worker_id\":\"$worker\",$(part '"id":"[^"]*",' ',"attempt_no":[0-9]*,"tenant_id"')"
   part '[^{]*"payload":' ',"tries":[0-9]*,"losses":[0-9]*,"max_attempts".*' | $command > result.$$ 2> errors.$$ & running=$!
+  : > beat.$$
   ( while sleep "${HEADWAY_BEAT:-20}"; do ask "jobs/$id/heartbeat" "{$me}" > beat.$$ || break
     grep -q '"cancel_requested":true' beat.$$ && break; done; kill $running 2> kill.$$ ) & beats=$!
   if wait $running; then
     ask "jobs/$id/complete" "{$me,\"result\":$(cat result.$$)}"
+  elif grep -q '"cancel_requested":true' beat.$$; then
+    ask "jobs/$id/fail" "{$me,\"status\":\"canceled\"}"
   else
     ask "jobs/$id/fail" "{$me,\"error\":\"$(tail -n 1 errors.$$ | tr -d '"\\')\"}"
   fi || echo "not this worker's job any more: $id" >&2

@@ -36,7 +36,7 @@ class Served:
     """A server on a port of its own, with keys; `pid_file` says which process it is at the moment."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self._url, self._folder = url, folder
+        self.url, self._folder = url, folder
         self.pid_file = folder / "server.pid"
         self._declare()
         self._ended = threading.Event()
@@ -68,7 +68,7 @@ class Served:
         self._thread.join(60)
 
     def _declare(self) -> None:
-        code = Headway(self._url)
+        code = Headway(self.url)
         for kind, options in KINDS.items():
             code.job(name=kind, max_attempts=3, backoff="20ms", **options)(_nothing)  # type: ignore[arg-type]
         code.run(until_idle=True)  # a worker declares its kinds
@@ -81,7 +81,7 @@ class Served:
 
     def _start(self) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        env |= {"HEADWAY_URL": self._url} | {f"HEADWAY_{name.upper()}": value for name, value in SETTINGS.items()}
+        env |= {"HEADWAY_URL": self.url} | {f"HEADWAY_{name.upper()}": value for name, value in SETTINGS.items()}
         env["HEADWAY_ARTIFACTS"] = str(self._folder / "artifacts")
         arguments = ["serve", "--port", str(self._port)]
         self._program = ForkedProgram("headway", arguments, env, self._folder / "server.log")

@@ -46,4 +46,5 @@ def test_the_package_holds_what_it_needs(request: pytest.FixtureRequest) -> None
     packed = {each["path"] for each in json.loads(done.stdout)[0]["files"]}
     modules = {path.stem for path in PACKAGE.glob("src/*.ts")}
     compiled = {f"dist/{name}.{kind}" for name in modules for kind in ("js", "d.ts")}
-    assert packed == compiled | {"package.json", "README.md"}
+    assert packed == compiled | {"package.json", "README.md", "LICENSE"}
+    assert (PACKAGE / "LICENSE").read_bytes() == (PACKAGE.parents[1] / "LICENSE").read_bytes()

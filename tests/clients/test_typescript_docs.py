@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 
+from headway.cli import main
 from tests.clients.node import PACKAGE, ROOT, built, compiled, environment, project
 from tests.clients.served import Served
 from tests.docs.docs_pages import Block, blocks_of
@@ -25,7 +29,9 @@ SHOP = ROOT / "examples" / "shop_typescript"
 @pytest.mark.parametrize("served", ["sqlite"], indirect=True)
 def test_the_page_and_the_shop(served: Served, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     built(request)
-    folder = tmp_path / "shop"
+    folder = tmp_path / "examples" / "shop_typescript"
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "clients" / "typescript").symlink_to(PACKAGE)
     shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("node_modules", "build"))
     project(folder)
     # beside the shop, so that one compiler reads the types: all blocks of the page as one program, and the README's
@@ -47,45 +53,46 @@ def _page(folder: Path, blocks: list[Block], env: dict[str, str]) -> None:
 
 
 def _shop(folder: Path, served: Served, env: dict[str, str]) -> None:
-    admin = {"Authorization": f"Bearer {served.keys['ADMIN_KEY']}"}
-    for kind in ("order", "receipt"):
-        url = f"{served.address}/api/v1/admin/jobs/definitions"
-        assert httpx2.post(url, headers=admin, json={"key": kind}).status_code == 201
-    worker = subprocess.Popen(
-        ["node", "build/worker.js"], cwd=folder, env=env | {"HEADWAY_KEY": served.keys["WORKER_KEY"]}
-    )
-    server = subprocess.Popen(
-        ["node", "build/server.js"], cwd=folder, env=env | {"PORT": "0"}, stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
+    """The commands of the shop's README, word for word, but for its ports and for what npm would install."""
+    start, pay = (each.text for each in blocks_of(SHOP / "README.md") if each.language == "sh")
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        shop = f"localhost:{unused.getsockname()[1]}"
+    start = start.replace("http://127.0.0.1:8420", served.address).replace("localhost:3000", shop)
+    start = re.sub(r"\$\(headway ([^)]*)\)", lambda found: _headway(served, found[1]), start)
+    scripts = json.loads((folder / "package.json").read_text())["scripts"]
+    assert scripts.pop("build") == "tsc"  # the test has compiled it
+    runs = "".join(f"'run {name}') exec {command} ;; " for name, command in scripts.items())
+    npm = f'npm() {{ case "$*" in {runs} ci | install | "run build") ;; *) echo "npm $*"; false; esac; }}'
+    script = f"{npm}\nheadway() {{ [ $1 = serve ]; }}\n{start}\necho $? > code; jobs -p > pids"
+    env = {name: value for name, value in env.items() if not name.endswith("_KEY")} | {"PORT": shop.partition(":")[2]}
     try:
-        listening = re.fullmatch(r"listening on (\d+)\n", server.stdout.readline())
-        assert listening is not None
-        url = f"http://127.0.0.1:{listening[1]}/api/orders"
-        order = {
-            "id": "42",
-            "email": "ada@example.com",
-            "items": [{"sku": "tea", "price": 3.5}, {"sku": "pot", "price": 9}],
-        }
-        placed, again = (httpx2.post(url, json=order) for _ in range(2))
-        assert (placed.status_code, again.status_code) == (202, 200)
-        assert placed.json()["job"] == again.json()["job"]
-        assert httpx2.post(url, json=order | {"items": []}).status_code == 400
-        job = placed.json()["job"]
-        shop = {"Authorization": f"Bearer {served.keys['HEADWAY_KEY']}"}
-        signal_url = f"{served.address}/api/v1/jobs/{job}/signal"
-        assert httpx2.post(signal_url, headers=shop, json={"name": "paid", "payload": "card"}).status_code == 201
-        found = httpx2.get(url, params={"job": job, "wait": "60"}, timeout=90).json()
-        assert found == {
+        with (folder / "said").open("w") as said:
+            subprocess.run(["bash", "-c", script], cwd=folder, env=env, stdout=said, stderr=said, timeout=120)
+        printed = (folder / "said").read_text()
+        placed = re.search(r'{"job":"(.*)","created":true}$', printed)
+        assert placed is not None, printed
+        job = placed[1]
+        _, signal_, look = pay.replace("localhost:3000", shop).replace("$JOB", job).splitlines()
+        assert _headway(served, signal_.removeprefix("headway "))
+        found = subprocess.run(["bash", "-c", look], capture_output=True, check=True, timeout=120).stdout
+        receipt = "receipt for order 42: 3.50"
+        assert json.loads(found) == {
             "status": "succeeded",
-            "result": {"order": "42", "total": 12.5, "paid": "card", "receipt": "receipt for order 42: 12.50"},
+            "result": {"order": "42", "total": 3.5, "paid": "card", "receipt": receipt},
             "error": None,
-        }, json.dumps(found)
+        }
+        order = json.loads(re.findall(r"--json '(.*)'", start)[-1])
+        url = f"http://{shop}/api/orders"
+        again = httpx2.post(url, json=order)
+        assert (again.status_code, again.json()) == (200, {"job": job, "created": False})
+        assert httpx2.post(url, json=order | {"items": []}).status_code == 400
         assert httpx2.get(url, params={"job": "nothing"}).status_code == 404
-        os.kill(worker.pid, signal.SIGTERM)
-        assert worker.wait(60) == 0
     finally:
-        for process in (worker, server):
-            process.kill()
-            process.wait()
-        server.stdout.close()
+        for pid in (folder / "pids").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def _headway(served: Served, arguments: str) -> str:
+    done = CliRunner().invoke(main, shlex.split(arguments), env={"HEADWAY_URL": served.url})
+    assert done.exit_code == 0, done.output
+    return str(done.stdout.strip())

@@ -53,6 +53,7 @@ def test_the_distributions_hold_what_they_need_and_run_in_a_bare_venv(tmp_path: 
     for package, folder in (("headway", ROOT / "src"), ("headway_client", ROOT / "clients/python/src")):
         with ZipFile(made / f"{package}-{version}-py3-none-any.whl") as wheel:
             packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+            assert f"{package}-{version}.dist-info/licenses/LICENSE" in wheel.namelist()
         assert packed == _sources(folder, package)
         assert f"{package}/py.typed" in packed
         with tarfile.open(made / f"{package}-{version}.tar.gz") as sdist:

@@ -19,6 +19,7 @@ COMMAND = r"""#!/bin/sh
 read payload
 case $payload in
   *hang*) : > hangs; exec sleep 60;;
+  *wait*) : > waits; exec sleep 60;;
   *bad*) echo 'no "good"' >&2; exit 3;;
 esac
 echo "{\"got\":$payload}"
@@ -57,6 +58,13 @@ def test_a_worker_in_sh(app: Headway, served: str, tmp_path: Path) -> None:
         app.declare_dead(app.get(slow).worker_id or "")
         _until(lambda: f"not this worker's job any more: {slow}" in errors.read_text())
         assert (app.get(slow).status, app.attempts(slow)[0].status) == ("scheduled", "lost")
+        # one that somebody cancels is stopped, and says why: it did not fail
+        app.cancel(slow)
+        stopped = app.enqueue("report", {"what": "wait"}, queue="mail").id
+        _until((tmp_path / "waits").exists)
+        app.cancel(stopped)
+        _until(lambda: app.get(stopped).status == "canceled")
+        assert (app.attempts(stopped)[0].status, app.get(stopped).error) == ("canceled", None)
         again = app.enqueue("report", {"n": 2}, queue="mail").id
         _until(lambda: app.get(again).status == "succeeded")
     finally:
