@@ -23,6 +23,7 @@ SOURCES = (
     *(
         "tenants",
         "base",
+        "payloads",
         "enqueue",
         "jobs",
         "find",
@@ -66,6 +67,7 @@ BLOCKING = {
     "self._results.outcome": "self._results.aoutcome",
     "self._places.open": "self._places.aopen",
     "self._places.read": "self._places.aread",
+    "self._places.write_payload": "self._places.awrite_payload",
     "self._places.download": "self._places.adownload",
     "self._places.discard": "self._places.adiscard",
     "time.sleep": "asyncio.sleep",

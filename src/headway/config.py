@@ -115,7 +115,7 @@ class Settings:
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576
-    spill_limit: int = 67_108_864  # of a result that goes to an artifact
+    spill_limit: int = 67_108_864  # of a payload or result that goes to an artifact
     artifacts: str | None = None  # the folder or object store of artifacts; None: a folder beside the database
     retention_ms: dict[str, int] = field(default_factory=_retention)  # of jobs by status, and of what fired
 

@@ -59,10 +59,10 @@ def test_a_result_too_large_for_a_row_is_shown_as_its_file(
     cli: Any, either: Headway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "artifacts"))
-    app = Headway(either.url, result_limit=1_000)
+    app = Headway(either.url, result_limit=1_000, payload_limit=1_000)
 
     @app.job(spill=True)
-    def survey() -> str:
+    def survey(answers: str = "") -> str:
         return "x" * 2_000
 
     @app.machine
@@ -74,7 +74,13 @@ def test_a_result_too_large_for_a_row_is_shown_as_its_file(
     job, machine = survey.enqueue(), app.enqueue("surveyor")
     app.run(until_idle=True)
     (kept,), (of_machine,) = app.artifacts(job.id), app.artifacts(machine.id)
+    large = survey.enqueue("z" * 4_000)
+    (of_payload,) = app.artifacts(large.id)
     app.close()
+    said = cli.ok("jobs", "show", large.id)
+    assert f"4,014 bytes of JSON in an artifact: headway artifacts get {of_payload.id}" in said
+    assert cli.json("jobs", "show", large.id)["payload"] == {"$artifact": of_payload.id}
+    assert cli.json("artifacts", "get", of_payload.id, "--to", str(tmp_path))["file"] == str(tmp_path / "payload.json")
     said = cli.ok("machines", "show", machine.id)
     assert f"3,002 bytes of JSON in an artifact: headway artifacts get {of_machine.id}" in " ".join(said.split())
     assert "$artifact" not in said

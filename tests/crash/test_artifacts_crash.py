@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+
+import apsw
+import psycopg
 
 from tests.crash.artifact_jobs import POINTS, RESULT, store
 from tests.crash.crash_site import CrashSite
+from tests.crash.payload_enqueuer import TEXT
 from tests.crash.processes import until
 
 
@@ -39,6 +44,27 @@ def test_rows_and_bytes_agree_wherever_a_worker_is_killed(site: CrashSite, tmp_p
     site.app.delete(job.id)
     until(lambda: not _files(folder), "the bytes go with the job")
     assert site.app.artifacts() == []
+
+
+def test_a_payload_has_its_job_or_is_swept_wherever_an_enqueuer_is_killed(site: CrashSite, tmp_path: Path) -> None:
+    folder = tmp_path / "payloads"
+    assert site.fleet.script(program="payload_enqueuer", artifacts=str(folder)).ended() == 0
+    site.app.configure(artifacts=str(folder))
+    (job,) = site.app.jobs()
+    (kept,) = site.app.artifacts()
+    assert (kept.job_id, kept.name) == (job.id, ".payload.json")
+    assert len(_files(folder)) == 3  # of those killed since the bytes were written
+    site.app.run("main", until_idle=True)
+    assert site.app.result(job.id).value == f"committed {len(TEXT)}"
+    assert len(_files(folder)) == 3  # somebody might still be about to enqueue them
+    if site.is_sqlite:
+        with closing(apsw.Connection(site.url.removeprefix("sqlite:///"))) as conn:
+            conn.execute("update artifact_trash set since = since - 3600000001")
+    else:
+        with psycopg.connect(site.url) as conn:
+            conn.execute("update headway.artifact_trash set since = since - interval '61 minutes'")
+    site.app.run("main", until_idle=True)
+    assert _files(folder) == [kept.path]
 
 
 def _files(folder: Path) -> list[str]:

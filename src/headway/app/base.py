@@ -46,6 +46,7 @@ class VerbBase(TenantLookup):
 
     clock: Clock
     payload_limit: int
+    spill_limit: int
     _strict_kinds: bool | None
     _retention_ms: Mapping[str, int]
     _tz: str  # the zone of schedules that name none

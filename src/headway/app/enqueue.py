@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from headway.app.base import VerbBase
+from headway.app.payloads import PayloadVerbs, Spilled
 from headway.app.tenants import found
 from headway.define import checks
 from headway.define.cycles import check_acyclic
@@ -22,7 +22,7 @@ from headway.model.request import Requests
 from headway.store.ops import Op, Steps
 
 
-class EnqueueVerbs(VerbBase):
+class EnqueueVerbs(PayloadVerbs):
     """Enqueue jobs by a kind's name, or as `kind.build(…)` made them."""
 
     def enqueue(
@@ -110,7 +110,13 @@ class EnqueueVerbs(VerbBase):
         request: Requests,
         existing: Callable[[Job], None] | None,
     ) -> list[Enqueued]:
-        op = self._once(request, self._checking(existing, self._enqueue(batch, group)))
+        written: Spilled = ()
+        most = self.payload_limit >> 2  # a character has at most four bytes
+        for job in batch:
+            if len(job.payload) > most:
+                batch, written = self._spilled(batch, conn)
+                break
+        op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)
         return done
@@ -125,14 +131,15 @@ class EnqueueVerbs(VerbBase):
         ids = self._look_up(refs, create=True, conn=conn)
         return with_tenant_ids(batch, group, ids)
 
-    def _enqueue(self, batch: list[NewJob], group: NewGroup | None) -> Op[list[Enqueued]]:
+    def _enqueue(self, batch: list[NewJob], group: NewGroup | None, written: Spilled = ()) -> Op[list[Enqueued]]:
         if len(batch) > 1:
             codec.check_batch((job.payload for job in batch), "jobs")
         for job in batch:
             if job.after:
                 check_acyclic(batch)
                 break
-        return self._store.ops.enqueue(batch) if group is None else self._store.ops.enqueue(batch, group)
+        op = self._store.ops.enqueue(batch) if group is None else self._store.ops.enqueue(batch, group)
+        return self._keeping(written, op) if written else op
 
     def _checking(self, existing: Callable[[Job], None] | None, op: Op[list[Enqueued]]) -> Op[list[Enqueued]]:
         """The op; `existing` sees the jobs that were there before, in the same transaction."""
@@ -166,7 +173,8 @@ class EnqueueVerbs(VerbBase):
                 f"{self._registry.unknown(kind, self._definitions.names)}. One that the worker of another app has "
                 "declared is known, too; strict_kinds=False takes any"
             )
-        return self._definitions.builder(kind, options, now=self.clock.now(), limit=self.payload_limit)
+        limit, spill_limit = self.payload_limit, self.spill_limit
+        return self._definitions.builder(kind, options, now=self.clock.now(), limit=limit, spill_limit=spill_limit)
 
     def _is_unknown(self, kind: object) -> bool:
         """Whether this app refuses it: neither the code here nor any worker has defined such a kind."""

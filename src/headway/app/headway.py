@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_READ_LATE = (
+    *("settings", "payload_limit", "spill_limit", "url"),
+    *("_store", "_results", "_definitions", "_tracing", "_places"),
+)
+
+
 class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
@@ -251,7 +257,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         self.close()
         self._url, self._given = self._url if url is None else check_url(url), given
         self._tenants = Tenants()
-        for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions", "_tracing", "_places"):
+        for name in _READ_LATE:
             self.__dict__.pop(name, None)
 
     def migrate(self, to: int | None = None) -> list[str]:
@@ -375,6 +381,10 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
     @cached_property
     def payload_limit(self) -> int:  # type: ignore[override]
         return self.settings.payload_limit
+
+    @cached_property
+    def spill_limit(self) -> int:  # type: ignore[override]
+        return self.settings.spill_limit
 
     @property
     def _strict_kinds(self) -> bool | None:  # type: ignore[override]

@@ -91,8 +91,10 @@ class RunNowVerbs(EnqueueVerbs):
         )
 
     def _execute(self, job: NewJob, reserved: BlockingReserved) -> Outcome:
-        (job,), _ = self._identified([job], None, None)
-        (enqueued,) = self._store.run(self._enqueue([job], None))
+        batch, _ = self._identified([job], None, None)
+        batch, written = self._spilled(batch, None)
+        (job,) = batch
+        (enqueued,) = self._store.run(self._enqueue(batch, None, written))
         if not enqueued.created:
             return self._with_value(self._run(self._outcome(finished_before(enqueued))))
         if enqueued.status == "queued":

@@ -114,6 +114,7 @@ class TemplateVerbs(EnqueueVerbs):
             self._definitions,
             now=from_micros(self.clock.now()),
             limit=self.payload_limit,
+            spill_limit=self.spill_limit,
         )
         return msgspec.structs.replace(job, tenant=template.tenant or template.tenant_id, tenant_id=template.tenant_id)
 

@@ -53,6 +53,10 @@ class TenantView(Verbs):
         return self._app.payload_limit
 
     @property
+    def spill_limit(self) -> int:  # type: ignore[override]
+        return self._app.spill_limit
+
+    @property
     def _strict_kinds(self) -> bool | None:  # type: ignore[override]
         return self._app.settings.strict_kinds
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from headway.artifacts.byte_store import ByteStore, store_id
+from headway.artifacts.byte_store import ByteStore, Written, store_id
 from headway.artifacts.folder import Folder
 from headway.artifacts.objects import Objects
 from headway.artifacts.sources import BLOCK
 from headway.errors import ArtifactElsewhere, ArtifactGone, ConfigError
-from headway.model.artifact import Artifact, TrashedBytes, file_name
+from headway.model.artifact import Artifact, NewPayload, TrashedBytes, file_name
+from headway.model.spill import CONTENT_TYPE
 
 _OBJECTS = ("s3", "gs", "az", "azure", "abfs", "abfss")
 
@@ -65,6 +66,13 @@ class Places:
                 "here and name it in the setting artifacts, or keep artifacts in an object store"
             )
         return self._others.setdefault(wanted, Objects(wanted))
+
+    def write_payload(self, new: NewPayload, text: str) -> Written:
+        """Write a job's payload. Raises `ArtifactsUnavailable`."""
+        return self.of(new.store).write(new.path, (text.encode(),), CONTENT_TYPE)
+
+    async def awrite_payload(self, new: NewPayload, text: str) -> Written:
+        return await asyncio.to_thread(self.write_payload, new, text)
 
     def open(self, artifact: Artifact) -> BinaryIO:
         """Its bytes, to read and to seek in. Raises `ArtifactElsewhere`, `ArtifactGone`, `ArtifactsUnavailable`."""

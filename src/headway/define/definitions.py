@@ -22,6 +22,7 @@ from headway.model.definition import Definition, NewDefinition
 from headway.model.job import NewJob
 from headway.model.machine import START
 from headway.model.restricted import OPTION_FIELDS, check_unbounded, restricted
+from headway.model.spill import refuse_large
 
 FRESH_S = 5.0
 """How long the definitions that were read are good enough for an enqueue."""
@@ -53,6 +54,8 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     schema = kind.described()
     start = kind.edition.steps[START] if isinstance(kind, MachineKind) else None
     policy |= _made(kind)
+    if options.spill and kind.is_machine:
+        policy["keeps_payload"] = True  # only its results spill
     if isinstance(options.unique_key_by, str):
         policy["unique_key_by"] = options.unique_key_by
     return NewDefinition(
@@ -129,18 +132,29 @@ class Definitions:
         return None if definition is None else definition.schema
 
     def build(
-        self, kind: str, payload: Mapping[str, Any] | Raw, options: Mapping[str, Any], *, now: int, limit: int
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | Raw,
+        options: Mapping[str, Any],
+        *,
+        now: int,
+        limit: int,
+        spill_limit: int | None = None,
     ) -> NewJob:
-        """A job of a kind by its name: built by its code, or, if that is not here, from its definition.
+        """A job of a kind by its name: built by its code, or, if that is not here, from its definition. Its payload may
+        spill only with a `spill_limit`.
 
         Raises `InvalidJob`, `InvalidPayload`.
         """
-        return self.builder(kind, options, now=now, limit=limit)(payload)
+        job = self.builder(kind, options, now=now, limit=limit, spill_limit=spill_limit)(payload)
+        refuse_large(job.payload, limit if spill_limit is None else max(limit, spill_limit), f"this {kind}")
+        return job
 
     def builder(
-        self, kind: str, options: Mapping[str, Any], *, now: int, limit: int
+        self, kind: str, options: Mapping[str, Any], *, now: int, limit: int, spill_limit: int | None = None
     ) -> Callable[[Mapping[str, Any] | Raw], NewJob]:
-        """Makes jobs of a kind from payloads; the options, which are the same for all, are checked once."""
+        """Makes jobs of a kind from payloads; the options, which are the same for all, are checked once. `spill_limit`:
+        a payload of a kind that lets it spill may have so many bytes."""
         known = self._registry.get(kind)
         if known is not None:
             own = known.using(**options)
@@ -159,6 +173,8 @@ class Definitions:
             default = _options(definition)
             base = self._rows[kind] = (default, default.row(kind))
         build_row = job_builder(base, options, now=now)
+        if spill_limit is not None and spills_payloads(definition):
+            limit = max(limit, spill_limit)
 
         def build(payload: Mapping[str, Any] | Raw) -> NewJob:
             text = _text(payload, limit)
@@ -205,6 +221,11 @@ class Definitions:
         if definition.kind not in self._schemas:
             self._schemas[definition.kind] = Schema(definition.schema)
         return self._schemas[definition.kind]
+
+
+def spills_payloads(definition: Definition) -> bool:
+    """Whether a payload over the limit of rows may go to an artifact."""
+    return bool(definition.policy.get("spill")) and not definition.policy.get("keeps_payload")
 
 
 def _text(payload: Mapping[str, Any] | Raw, limit: int) -> str:
@@ -254,6 +275,7 @@ def _redefined(definition: Definition | None) -> Redefined | None:
 
 def _options(definition: Definition) -> Options:
     policy = {"max_losses": definition.max_attempts, **definition.policy}
+    policy.pop("keeps_payload", None)
     policy |= {name: tuple(policy[name]) for name in _LISTS if name in policy}
     return msgspec.structs.replace(
         _DEFAULTS,

@@ -11,6 +11,7 @@ from headway.model.job import Enqueued, NewJob
 from headway.model.signal import NewSignal, Sent
 
 DEFAULT_PAYLOAD_LIMIT = 1_048_576
+DEFAULT_SPILL_LIMIT = 67_108_864
 
 _host = SystemClock()
 
@@ -25,6 +26,11 @@ class Enqueuer(Protocol):
     @property
     def payload_limit(self) -> int:
         """The most bytes of JSON that a payload may have."""
+        ...
+
+    @property
+    def spill_limit(self) -> int:
+        """The same of kinds whose payloads may spill to artifacts."""
         ...
 
     def learn(self, conn: Any) -> None:
@@ -67,6 +73,12 @@ class Binding:
         if len(self._enqueuers) == 1:
             return self._enqueuers[0].payload_limit
         return min((each.payload_limit for each in self._enqueuers), default=DEFAULT_PAYLOAD_LIMIT)
+
+    @property
+    def spill_limit(self) -> int:
+        """The same for kinds whose payloads may spill."""
+        limits = [max(each.payload_limit, each.spill_limit) for each in self._enqueuers]
+        return min(limits, default=DEFAULT_SPILL_LIMIT)
 
     def add(self, enqueuer: Enqueuer) -> None:
         if not any(known is enqueuer for known in self._enqueuers):

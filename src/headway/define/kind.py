@@ -143,7 +143,7 @@ class Kind(Generic[P, R]):
         Raises `InvalidJob` for a call that the function would refuse and `InvalidPayload` for a value of the
         wrong type, naming the parameter.
         """
-        return self._finish(self._arguments.pack(args, kwargs, self._binding.payload_limit))
+        return self._finish(self._arguments.pack(args, kwargs, self._payload_limit))
 
     def build_from(self, payload: Mapping[str, Any]) -> NewJob:
         """The same from the payload itself: all arguments by name, positional-only ones included."""
@@ -151,7 +151,7 @@ class Kind(Generic[P, R]):
             raise InvalidPayload(
                 f"{self.name}: the payload is {type(payload).__name__}, not a dict of arguments by name"
             )
-        return self._finish(self._arguments.pack_named(payload, self._binding.payload_limit))
+        return self._finish(self._arguments.pack_named(payload, self._payload_limit))
 
     def using(self, **options: Unpack[UsingOptions]) -> Kind[P, R]:
         """This kind with other options for the jobs enqueued through the copy; raises `InvalidJob`.
@@ -248,6 +248,10 @@ class Kind(Generic[P, R]):
     def _own_secret(self, name: str) -> str:
         owner = Owner(DEFAULT_TENANT_ID, "default")
         return Vault().keyring(self.name, owner, by_code=self.by_code).get(name)
+
+    @property
+    def _payload_limit(self) -> int:
+        return self._binding.spill_limit if self.options.spill else self._binding.payload_limit
 
     def _finish(self, payload: str) -> NewJob:
         options, row = self.options, self._row

@@ -299,6 +299,10 @@ class MachineKind(Kind[..., Any]):
     def payload_limit(self) -> int:
         return self._binding.payload_limit
 
+    @property
+    def _payload_limit(self) -> int:
+        return self._binding.payload_limit  # its state, which every step writes anew: only its result may spill
+
     def check_state(self, version: int | None, state: str | None) -> None:
         """Raises `InvalidPayload` for a state that this version could not read; an unknown version is not checked."""
         edition = self.editions.get(version or max(self.editions))

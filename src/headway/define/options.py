@@ -83,7 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     batch_wait_ms: int | None = None
     enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
     retention: Mapping[str, int] = msgspec.field(default_factory=dict)  # milliseconds by status; the definition has it
-    spill: bool = False  # a result over the limit becomes an artifact
+    spill: bool = False  # a payload or result over the limit becomes an artifact
     conn: Any = None
     own_losses: bool = False  # max_losses was given, so it does not follow max_attempts
     own_scope: bool = False

@@ -17,6 +17,7 @@ from headway.model.duration import show_ms, to_ms
 from headway.model.job import NewJob, Settlement
 from headway.model.machine import Checkpoint, Turn, turned
 from headway.model.outcome import KEEP, Await, Done, Next, Replay, Sleep, Spawn, Stop
+from headway.model.spill import refuse_large
 from headway.model.status import AttemptStatus, Status
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class SettlementBuilder:
         if not isinstance(job, NewJob):
             raise InvalidJob(f"{brief(job)} is not a child: give what kind.build(…) returns")
         claim = self._claim
+        refuse_large(job.payload, self._state_limit, f"a child, {job.kind},")
         if job.tenant is not None and (job.tenant_id or job.tenant) not in (claim.tenant_id, self._ctx.tenant):
             raise InvalidJob(f"a machine spawns for its own tenant, and this child is for {job.tenant}")
         return msgspec.structs.replace(

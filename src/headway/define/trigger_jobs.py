@@ -120,14 +120,17 @@ def template_job(
     *,
     now: datetime,
     limit: int,
+    spill_limit: int | None = None,
 ) -> NewJob:
-    """The job of a template, with these overriding its payload and options."""
+    """The job of a template, with these overriding its payload and options; without a `spill_limit`, its payload may
+    not spill."""
     job = definitions.build(
         template.kind,
         {**template.payload, **payload},
         stored_options(template.options, options),
         now=to_micros(now),
         limit=limit,
+        spill_limit=spill_limit,
     )
     return msgspec.structs.replace(job, template_id=template.id, template_revision=template.revision)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from headway.errors import InvalidArtifact
-from headway.model.spill import is_result_name
+from headway.model.spill import PAYLOAD_NAME, is_result_name
 
 NAME_BYTES = 255
 """The longest file name that the usual file systems take."""
@@ -49,7 +49,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant_id: str
     job_id: str
-    fence: int  # of the attempt that stored it
+    fence: int  # of the attempt that stored it; 0: the job's payload, which came with it
     name: str
     content_type: str
     size: int  # bytes
@@ -57,6 +57,28 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     store: str  # the folder or object store that has the bytes
     path: str  # where they are in it
     created_at: datetime
+
+
+class NewPayload(msgspec.Struct, frozen=True):
+    """A payload that is being written for a job that is not enqueued yet."""
+
+    id: str
+    tenant_id: str
+    job_id: str
+    store: str
+
+    @property
+    def path(self) -> str:
+        return path_of(self.tenant_id, self.job_id, self.id)
+
+
+class WrittenPayload(msgspec.Struct, frozen=True):
+    """The bytes of a payload are there, whole; `job_id` is the job that may have them."""
+
+    id: str
+    job_id: str
+    size: int
+    sha256: str
 
 
 class TrashedBytes(msgspec.Struct, frozen=True):
@@ -90,6 +112,8 @@ def file_name(artifact: Artifact) -> str:
     """What to call its file in a folder: its name, unless somebody wrote one into the row that leads elsewhere."""
     if is_result_name(artifact.name):
         return "result.json"
+    if artifact.name == PAYLOAD_NAME:
+        return "payload.json"
     return artifact.name if _flaw(artifact.name) is None else artifact.id
 
 

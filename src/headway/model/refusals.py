@@ -153,6 +153,13 @@ def artifact_name_taken(name: str, job_id: str, fence: int) -> NotAllowed:
     )
 
 
+def payload_swept(job_id: str) -> NotAllowed:
+    return NotAllowed(
+        f"the payload of job {job_id}, which is too large for its row, was written more than an hour ago and may be "
+        "deleted already: nothing was enqueued; enqueue it again"
+    )
+
+
 def outcome_given(job_id: str) -> NotAllowed:
     return NotAllowed(
         f"job {job_id} has its outcome already, from this transaction or from one that was committed: nothing was "

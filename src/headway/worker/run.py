@@ -30,6 +30,7 @@ from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import dead, failed
+from headway.model.spill import may_refer
 from headway.secrets import Vault
 from headway.worker.artifacts import ArtifactWriter, patiently
 from headway.worker.batches import Batches
@@ -48,7 +49,7 @@ from headway.worker.own_transactions import OwnTransactions
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.spans import begin_span, end_span
-from headway.worker.spill import ResultSpill, SpilledResults
+from headway.worker.spill import ResultSpill, SpilledValues
 from headway.worker.threads import Threads
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Runner:
         self._own = OwnTransactions(database, self.running, result_limit=result_limit, state_limit=state_limit)
         self._artifacts = None if places is None else ArtifactWriter(database.ops, places, patiently(database))
         self._spill = ResultSpill(self._artifacts, result_limit=result_limit, spill_limit=spill_limit)
-        self._read_results = SpilledResults(database.ops, places, database.run)
+        self._spilled = SpilledValues(database.ops, places, database.run)
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -148,12 +149,15 @@ class Runner:
         parked = handler.parked()
         if parked is not None:
             return parked
-        ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
-        ctx.own_transactions = self._own
-        ctx.artifact_writer = self._artifacts
-        if self._closing:
-            ctx.stop()
+        claim = run.claim
         try:
+            if may_refer(claim.payload):
+                claim = await self._with_payload(claim)
+            ctx = run.ctx = handler.context(claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
+            ctx.own_transactions = self._own
+            ctx.artifact_writer = self._artifacts
+            if self._closing:
+                ctx.stop()
             if handler.joins:
                 await self._bring_children(ctx)
             fn, args, kwargs = handler.invocation(ctx)
@@ -200,11 +204,18 @@ class Runner:
         except InvalidPayload as error:
             return settlement_for_bad_payload(run.claim, str(error))
 
+    async def _with_payload(self, claim: Claim) -> Claim:
+        while True:
+            try:
+                return await self._spilled.with_payload(claim)
+            except (StoreUnavailable, StoreFailed):
+                await asyncio.sleep(_CHILDREN_RETRY_S)  # as below
+
     async def _bring_children(self, ctx: Context) -> None:
         assert isinstance(ctx, StepContext)
         while True:
             try:
-                ctx.bring_children(await self._read_results.of(await self._children(ctx.job_id)))
+                ctx.bring_children(await self._spilled.with_results(await self._children(ctx.job_id)))
                 return
             except (StoreUnavailable, StoreFailed):
                 # not the step's fault: keep trying for as long as the lease is held

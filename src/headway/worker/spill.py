@@ -1,4 +1,4 @@
-"""Results that are too large for their row: stored as artifacts of their attempts, and read where a step needs them."""
+"""Payloads and results that are too large for their row: results stored as artifacts, both read for handlers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import msgspec
 from headway.artifacts import Places
 from headway.errors import ArtifactElsewhere, ArtifactGone, HeadwayError, LeaseLost
 from headway.logs import get_logger
+from headway.model.artifact import Artifact
 from headway.model.codec import decode
-from headway.model.job import Settlement
+from headway.model.job import Claim, Settlement
 from headway.model.machine import Child
 from headway.model.spill import Spilled, is_over
 from headway.store.ops import Op, Ops
@@ -49,16 +50,24 @@ class ResultSpill:
         return msgspec.structs.replace(outcome, result=text)
 
 
-class SpilledResults:
-    """Reads the results of a step's children that artifacts have."""
+class SpilledValues:
+    """Reads the payloads of claims, and the results of a step's children, that artifacts have. Raises
+    `ArtifactElsewhere`, `ArtifactGone`, `ArtifactsUnavailable`."""
 
     def __init__(self, ops: Ops, places: Places | None, run: Callable[[Op[Any]], Awaitable[Any]]) -> None:
         self._ops = ops
         self._places = places
         self._run = run
 
-    async def of(self, children: Sequence[Child]) -> Sequence[Child]:
-        """The children with their results. Raises `ArtifactElsewhere`, `ArtifactGone`, `ArtifactsUnavailable`."""
+    async def with_payload(self, claim: Claim) -> Claim:
+        """The claim, whose payload may be a reference, with the payload itself."""
+        found = await self._run(self._ops.payload_artifact(claim.id, tenant_id=None))
+        if found is None:
+            return claim
+        return msgspec.structs.replace(claim, payload=(await self._bytes_of(found)).decode())
+
+    async def with_results(self, children: Sequence[Child]) -> Sequence[Child]:
+        """The children with their results."""
         if not any(type(each.result) is Spilled for each in children):
             return children
         return [
@@ -72,6 +81,9 @@ class SpilledResults:
         found = await self._run(self._ops.artifact(spilled.id, tenant_id=None))
         if found is None:
             raise ArtifactGone(f"artifact {spilled.id}, the result of a child, was deleted with its job")
+        return decode(await self._bytes_of(found), what="result")
+
+    async def _bytes_of(self, found: Artifact) -> bytes:
         if self._places is None:
             raise ArtifactElsewhere("this worker has no place for artifacts")
-        return decode(await self._places.aread(found), what="result")
+        return await self._places.aread(found)

@@ -229,7 +229,9 @@ def test_results_too_large_for_a_row_spill(app: Headway, client: Any, work: Any,
     assert ask.get(f"/jobs/{child['id']}").json()["result"] == {"$artifact": kept.id}
     (stored,) = (tmp_path / "artifacts").rglob(kept.id)
     stored.rename(tmp_path / "away")
-    assert work.claim() == []  # given back, for a server that can read it
+    assert work.claim() == []
+    last = app.attempts(parent)[-1]  # as a worker of its own would: another try, by the job's policy
+    assert (app.get(parent).tries, last.status, "ArtifactGone: " in str(last.error)) == (1, "failed", True)
     (tmp_path / "away").rename(stored)
     app.change(parent, scheduled_for=None)
     (job,) = work.claim()
@@ -239,6 +241,32 @@ def test_results_too_large_for_a_row_spill(app: Headway, client: Any, work: Any,
     assert work.say("complete", job, outcome={"done": {"$artifact": kept.id}}).json()["status"] == "succeeded"
     assert app.result(parent).value == {"$artifact": kept.id}
     assert ask.get(f"/jobs/{parent}/result").json()["artifact"] is None
+
+
+def test_payloads_too_large_for_a_row_spill(app: Headway, client: Any, work: Any, tmp_path: Path) -> None:
+    app.configure(artifacts=str(tmp_path / "artifacts"))
+    app.job(name="survey", queue="mail", spill=True)(lambda text: None)
+    app.run("elsewhere", until_idle=True)
+    large = "ü" * (app.settings.payload_limit // 2)
+    ask = client(app.create_api_key("producer", "producer", tenant="default").text)
+    keyed = {"kind": "survey", "payload": {"text": large}, "idempotency_key": "one"}
+    said = ask.post("/jobs", json=keyed)
+    assert (said.status_code, ask.post("/jobs", json=keyed).status_code) == (201, 200)
+    assert ask.post("/jobs", json={"kind": "welcome", "payload": {"text": large}}).status_code == 422
+    assert ask.post("/jobs", json={"kind": "survey", "payload": {"text": 4 * large}}).status_code == 413
+    app.enqueue("survey", {"text": large})
+    (kept,) = app.artifacts(said.json()["id"])
+    assert ask.get(f"/jobs/{kept.job_id}").json()["payload"] == {"$artifact": kept.id}
+    assert [job["payload"] for job in work.claim(limit=5)] == [{"text": large}] * 2
+    (job_id,) = (app.enqueue("survey", {"text": large}).id,)
+    (stored,) = (tmp_path / "artifacts").rglob(app.artifacts(job_id)[0].id)
+    stored.unlink()
+    assert (work.claim(), app.attempts(job_id)[-1].status, app.get(job_id).tries) == ([], "failed", 1)
+    # a folder that this server does not have: given back
+    app.configure(artifacts=str(tmp_path / "elsewhere"))
+    job_id = app.enqueue("survey", {"text": large}).id
+    app.configure(artifacts=str(tmp_path / "artifacts"))
+    assert (work.claim(), app.get(job_id).status, app.get(job_id).tries) == ([], "scheduled", 0)
 
 
 def test_what_is_not_valid_is_refused(app: Headway, work: Any) -> None:

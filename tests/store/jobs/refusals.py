@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.model.artifact import NewArtifact
+from headway.model.artifact import NewArtifact, NewPayload, WrittenPayload
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
 from headway.model.machine import Checkpoint
 from headway.model.served import ServedChange
+from headway.model.spill import reference
 from tests.store.conftest import new_group, new_job, settlement
 from tests.store.refusal_cases import ACME, GROUP, OTHER, A, B, C, D, E, rename
 
@@ -388,6 +390,14 @@ def a_second_artifact_of_one_name(db: Any) -> None:
     claim = db.start(id=A)
     db.run(db.ops.keep_artifact(_artifact(B, claim), size=1, sha256="ab"))
     db.run(db.ops.begin_artifact(_artifact(C, claim)))
+
+
+def a_payload_that_was_swept(db: Any) -> None:
+    db.run(db.ops.begin_payloads([NewPayload(B, DEFAULT_TENANT_ID, A, "folder:1")]))
+    db.advance("61m")
+    db.run(db.ops.trash(["folder:1"], limit=1))
+    db.enqueue(id=A, payload=reference(B))
+    db.run(db.ops.keep_payloads([WrittenPayload(B, A, 1, "ab")]))
 
 
 def _artifact(artifact_id: str, claim: Claim) -> NewArtifact:

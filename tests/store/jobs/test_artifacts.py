@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from headway.errors import LeaseLost, NotAllowed
-from headway.model.artifact import NewArtifact, TrashedBytes, path_of
+from headway.model.artifact import NewArtifact, NewPayload, TrashedBytes, WrittenPayload, path_of
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Claim
+from headway.model.spill import reference
 
 HERE, THERE = "folder:1", "s3://bucket/prefix"
 HASH = "ab" * 32
@@ -112,6 +113,56 @@ def test_artifacts_go_with_their_job_and_their_bytes_become_trash(db):
     assert (len(trash(db)), listed(db)) == (3, ["a.txt"])
     db.run(db.ops.empty_trash([each.id for each in trash(db)]))
     assert trash(db) == []
+
+
+def begin(db: Any, *, job_id: str, tenant_id: str = DEFAULT_TENANT_ID) -> NewPayload:
+    begun = NewPayload(new_id(), tenant_id, job_id, f"{HERE}@host:/var/artifacts")
+    db.run(db.ops.begin_payloads([begun]))
+    return begun
+
+
+def keep_payload(db: Any, begun: NewPayload, job_id: str) -> None:
+    db.run(db.ops.keep_payloads([WrittenPayload(begun.id, job_id, 2**40, HASH)]))
+
+
+def payload_of(db: Any, job_id: str, tenant_id: str | None = None) -> str | None:
+    found = db.run(db.ops.payload_artifact(job_id, tenant_id=tenant_id))
+    return None if found is None else found.id
+
+
+def test_a_payload_belongs_to_the_job_that_refers_to_it_and_else_is_trash(db):
+    first, second, other = new_id(), new_id(), new_id()
+    begun, replaced, unused = (begin(db, job_id=each) for each in (first, second, first))
+    db.advance("59m")
+    late = begin(db, job_id=other)
+    assert trash(db) == []
+    db.enqueue(id=first, payload=reference(begun.id))
+    keep_payload(db, begun, first)
+    keep_payload(db, begun, first)  # its answer was lost
+    (kept,) = db.run(db.ops.artifacts(tenant_id=None, job_id=first, limit=9, before=None))
+    assert (kept.id, kept.fence, kept.name, kept.size, kept.sha256) == (begun.id, 0, ".payload.json", 2**40, HASH)
+    assert (kept.tenant_id, kept.store, kept.path) == (DEFAULT_TENANT_ID, begun.store, begun.path)
+    assert payload_of(db, first) == payload_of(db, first, DEFAULT_TENANT_ID) == begun.id
+    assert payload_of(db, first, new_id()) is None
+    # a reference to another job's payload is none
+    db.enqueue(id=second, payload=reference(begun.id))
+    keep_payload(db, replaced, second)
+    assert payload_of(db, second) is None
+    assert trash(db) == [TrashedBytes(replaced.id, replaced.store, replaced.path)]
+    db.run(db.ops.empty_trash([replaced.id]))
+    # the job gets another payload: of two artifacts it has the one that it refers to
+    db.change(first, payload=reference(unused.id))
+    assert payload_of(db, first) is None
+    keep_payload(db, unused, first)
+    assert payload_of(db, first) == unused.id
+    assert trash(db) == [TrashedBytes(begun.id, begun.store, begun.path)]
+    db.run(db.ops.empty_trash([begun.id]))
+    db.advance("61m")
+    assert trash(db, THERE) == []
+    assert trash(db) == [TrashedBytes(late.id, late.store, late.path)]
+    db.enqueue(id=other, payload=reference(late.id))
+    with pytest.raises(NotAllowed, match="may be deleted already"):
+        keep_payload(db, late, other)
 
 
 def test_artifacts_of_a_tenant_go_with_it(db):

@@ -14,7 +14,7 @@ import msgspec
 from headway.api.call import Call
 from headway.api.routes import WORKERS, Routes
 from headway.api.wire.problems import Refused
-from headway.api.workers.quoted import cut_tail, quoted_log, quoted_note
+from headway.api.workers.quoted import cut_tail, quoted_error, quoted_log, quoted_note
 from headway.api.workers.requests import (
     Key,
     check_many,
@@ -35,9 +35,11 @@ from headway.model.duration import to_ms
 from headway.model.ids import new_id
 from headway.model.job import Claim, Report
 from headway.model.refusals import not_registered
+from headway.model.reported import Failure
 from headway.model.retry import released
+from headway.model.spill import may_refer
 from headway.worker.intervals import jittered
-from headway.worker.spill import SpilledResults
+from headway.worker.spill import SpilledValues
 
 routes = Routes("worker")
 
@@ -94,7 +96,7 @@ async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
         worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
         if worker is None:
             raise not_registered(worker_id)
-        answer = Claimed(await _shown(call, kept), worker.lease_expires_at)
+        answer = Claimed(await _shown(call, worker_id, kept), worker.lease_expires_at)
         if kept and gone.done():  # as late as possible: nobody is there to run them
             await call.app.store.arun(call.app.store.ops.release(keys_of(kept), delay_ms=0))
             for queue in queues:
@@ -154,21 +156,32 @@ async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
     return claims
 
 
-async def _shown(call: Call[Any, None], claims: list[Claim]) -> list[ClaimedJob]:
+async def _shown(call: Call[Any, None], worker_id: str, claims: list[Claim]) -> list[ClaimedJob]:
     store = call.app.store
-    spilled = SpilledResults(store.ops, call.app._places, store.arun)
+    spilled = SpilledValues(store.ops, call.app._places, store.arun)
     jobs: list[ClaimedJob] = []
+    size = 0
     for claim in claims:
-        job, place = claimed(claim)
-        if place is not None and place.joining is not None:
-            children = await store.arun(store.ops.children(job.id, fence=None, tenant_id=None))
-            try:
-                job.children = list(await spilled.of(children))
-            except (ArtifactElsewhere, ArtifactGone, ArtifactsUnavailable):
-                # a server, or a worker, that has the folder may give it out
-                delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
-                await store.arun(store.ops.release(keys_of([claim]), delay_ms=delay_ms))
-                continue
+        try:
+            whole = await spilled.with_payload(claim) if may_refer(claim.payload) else claim
+            job, place = claimed(whole)
+            if place is not None and place.joining is not None:
+                children = await store.arun(store.ops.children(job.id, fence=None, tenant_id=None))
+                job.children = list(await spilled.with_results(children))
+        except ArtifactGone as error:
+            # for every server and worker: another try by the job's own rules, as any attempt that fails
+            gone = Failure(claim.id, claim.fence, quoted_error(f"ArtifactGone: {error}"))
+            await store.arun(store.ops.fail(worker_id, [gone]))
+            continue
+        except (ArtifactElsewhere, ArtifactsUnavailable):
+            # a server, or a worker, that has the folder may give it out
+            delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
+            await store.arun(store.ops.release(keys_of([claim]), delay_ms=delay_ms))
+            continue
+        size += whole.size
+        if size > _MOST_BYTES and jobs:
+            await store.arun(store.ops.release(keys_of([claim]), delay_ms=0))
+            continue
         jobs.append(job)
     return jobs
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
-from headway.app.aio.base import AsyncVerbBase
+from headway.app.aio.payloads import AsyncPayloadVerbs
 from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
+from headway.app.payloads import Spilled
 from headway.define.option_types import UsingOptions
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.request import Requests
 
 
-class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
+class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
     """The async twins of the verbs of `EnqueueVerbs`."""
 
     async def aenqueue(
@@ -74,7 +75,13 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         request: Requests,
         existing: Callable[[Job], None] | None,
     ) -> list[Enqueued]:
-        op = self._once(request, self._checking(existing, self._enqueue(batch, group)))
+        written: Spilled = ()
+        most = self.payload_limit >> 2
+        for job in batch:
+            if len(job.payload) > most:
+                batch, written = await self._aspilled(batch, conn)
+                break
+        op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
         done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._poke(batch, conn)
         return done

@@ -45,8 +45,10 @@ class AsyncRunNowVerbs(RunNowVerbs, AsyncEnqueueVerbs):
             return await self._aexecute(job, reserved)
 
     async def _aexecute(self, job: NewJob, reserved: BlockingReserved) -> Outcome:
-        (job,), _ = await self._aidentified([job], None, None)
-        (enqueued,) = await self._store.arun(self._enqueue([job], None))
+        batch, _ = await self._aidentified([job], None, None)
+        batch, written = await self._aspilled(batch, None)
+        (job,) = batch
+        (enqueued,) = await self._store.arun(self._enqueue(batch, None, written))
         if not enqueued.created:
             return await self._awith_value(await self._arun(self._outcome(finished_before(enqueued))))
         if enqueued.status == "queued":

@@ -14,6 +14,7 @@ from headway.model.spill import is_result_name
 from headway.secrets import mask
 
 if TYPE_CHECKING:
+    from headway.model.artifact import Artifact
     from headway.model.job import Attempt, AuditEntry, Job, Waiter
     from headway.model.status import Status
 
@@ -31,16 +32,17 @@ def show_job(
     waiters: Sequence[Waiter],
     made_by: str | None,
     template: str | None,
+    payload: Artifact | None,
 ) -> None:
     """Values, payload, result or error, executions, audit trail, and the end of the log.
 
     `ahead`: how many cars are before it, if it is held in a train. `awaited`: the jobs it still waits for. `waiters`:
     the first jobs that wait for it. `made_by`: the schedule or trigger that enqueued it. `template`: the template
-    it was made from.
+    it was made from. `payload`: the artifact that has its payload, if that is too large for its row.
     """
     title(job.kind, status(job.status), job.id)
     values([*_values(job), *_origin(job, made_by, template), *_order(job, ahead, awaited), *_waiters(waiters)])
-    block("payload", pretty(job.payload))
+    block("payload", pretty(job.payload) if payload is None else _in_file(payload))
     if job.meta:
         block("meta", pretty(job.meta))
     if job.result is not None:
@@ -67,8 +69,12 @@ def result_file(job: Job, attempts: Sequence[Attempt]) -> str | None:
     stored = (found for each in attempts if each.fence == job.fence for found in each.artifacts)
     for each in stored:
         if is_result_name(each.name) and job.result == {"$artifact": each.id}:
-            return f"{each.size:,} bytes of JSON in an artifact: headway artifacts get {each.id}"
+            return _in_file(each)
     return None
+
+
+def _in_file(artifact: Artifact) -> str:
+    return f"{artifact.size:,} bytes of JSON in an artifact: headway artifacts get {artifact.id}"
 
 
 def _values(job: Job) -> list[tuple[str, str]]:

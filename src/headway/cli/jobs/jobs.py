@@ -139,7 +139,18 @@ def show(cli: Invocation, job_id: str) -> None:
     from headway.cli.jobs.job_page import show_job
 
     made_by, template = _made_by(app, job), _made_of(app, job)
-    show_job(job, attempts, audit, ahead=ahead, awaited=awaited, waiters=waiters, made_by=made_by, template=template)
+    payload = app.store.run(app.store.ops.payload_artifact(job.id, tenant_id=None))
+    show_job(
+        job,
+        attempts,
+        audit,
+        ahead=ahead,
+        awaited=awaited,
+        waiters=waiters,
+        made_by=made_by,
+        template=template,
+        payload=payload,
+    )
     if job.step is not None:
         note(f"its timeline: {cli.typed('machines', 'show', job.id)}")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
-from headway.model.artifact import Artifact, NewArtifact, TrashedBytes
+from headway.model.artifact import Artifact, NewArtifact, NewPayload, TrashedBytes, WrittenPayload
 from headway.model.deletion import Deletion
 from headway.model.fleet import Promoted, Reaped
 from headway.model.group import NewGroup
@@ -324,6 +324,21 @@ class Jobs(Protocol):
         `begin_artifact` does. Repeated, it gives the same artifact."""
         ...
 
+    def begin_payloads(self, news: Sequence[NewPayload]) -> Op[None]:
+        """Note that bytes are about to be written for jobs that are about to be enqueued: what no job has an hour later
+        is trash. Raises `NotAllowed` for another tenant's, `TenantSuspended`."""
+        ...
+
+    def keep_payloads(self, written: Sequence[WrittenPayload]) -> Op[None]:
+        """In the transaction that enqueued them: make each an artifact of its job, in place of an earlier payload, if
+        the job refers to it; else, as when another job has its key, it is trash. Raises `NotAllowed` if the bytes may
+        have been deleted meanwhile."""
+        ...
+
+    def payload_artifact(self, job_id: str, *, tenant_id: str | None) -> Op[Artifact | None]:
+        """What the payload of this job refers to; None if it is the payload itself, whatever it looks like."""
+        ...
+
     def artifact(self, artifact_id: str, *, tenant_id: str | None) -> Op[Artifact | None]: ...
 
     def artifacts(
@@ -334,7 +349,8 @@ class Jobs(Protocol):
 
     def trash(self, stores: Sequence[str], *, limit: int) -> Op[list[TrashedBytes]]:
         """Bytes in these stores that no artifact has and that none can have any more: their artifact was deleted, or
-        the attempt that wrote them has ended."""
+        the attempt that wrote them has ended, or they were written for a job that never came. These cannot be kept any
+        more once this was answered."""
         ...
 
     def empty_trash(self, ids: Sequence[str]) -> Op[None]:

@@ -157,6 +157,8 @@ begin
       headway.emit,
       headway.retry_events,
       headway.event_patterns,
+      headway.begin_payloads,
+      headway.keep_payloads,
       headway.begin_run,
       headway.run_trigger,
       headway.begin_backfill,

@@ -249,6 +249,9 @@ begin
       v_new.pending := null;
       insert into headway.jobs select v_new.*;
     end;
+    if starts_with(v_old.payload::text, '{"$artifact":"') then
+      perform headway.copy_payload(v_old.id, v_new.id);
+    end if;
     insert into headway.stat_deltas (at, tenant_id, queue, kind, enqueued, canceled)
     values (v_now, v_new.tenant_id, v_new.queue, v_new.kind, 1, case when v_new.status = 'canceled' then 1 end);
     if v_new.tags is not null then

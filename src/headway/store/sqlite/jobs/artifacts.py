@@ -3,16 +3,18 @@ unknown; keeping them takes them off that list, under the fence of their attempt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headway.clock import from_micros
 from headway.model import refusals
-from headway.model.artifact import Artifact, NewArtifact, TrashedBytes
+from headway.model.artifact import Artifact, NewArtifact, NewPayload, TrashedBytes, WrittenPayload
+from headway.model.spill import CONTENT_TYPE, PAYLOAD_FENCE, PAYLOAD_NAME, reference
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 
 _SQL = statements("jobs/artifacts")
+_KEPT_WITHIN = 3_600_000_000  # microseconds: longer than any enqueue takes to write its payloads
 
 
 class ArtifactVerbs(Verbs):
@@ -36,6 +38,28 @@ class ArtifactVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
+    def begin_payloads(self, news: Sequence[NewPayload]) -> Op[None]:
+        def steps() -> Steps[None]:
+            now = self._clock.now()
+            rows = [(new.id, new.job_id, PAYLOAD_FENCE, new.store, new.path, now) for new in news]
+            yield Batch(_SQL["begin"], rows)
+
+        return SqliteOp(steps, writes=True)
+
+    def keep_payloads(self, written: Sequence[WrittenPayload]) -> Op[None]:
+        def steps() -> Steps[None]:
+            for each in written:
+                yield from _keep_payload(each, self._clock.now())
+
+        return SqliteOp(steps, writes=True)
+
+    def payload_artifact(self, job_id: str, *, tenant_id: str | None) -> Op[Artifact | None]:
+        def steps() -> Steps[Artifact | None]:
+            rows = yield Statement(_SQL["payload"], (job_id, tenant_id))
+            return to_artifact(rows[0]) if rows else None
+
+        return SqliteOp(steps, writes=False)
+
     def artifact(self, artifact_id: str, *, tenant_id: str | None) -> Op[Artifact | None]:
         def steps() -> Steps[Artifact | None]:
             rows = yield Statement(_SQL["one"], (artifact_id, tenant_id))
@@ -54,10 +78,11 @@ class ArtifactVerbs(Verbs):
 
     def trash(self, stores: Sequence[str], *, limit: int) -> Op[list[TrashedBytes]]:
         def steps() -> Steps[list[TrashedBytes]]:
+            yield Statement(_SQL["give_up_payloads"], (self._clock.now() - _KEPT_WITHIN,))
             rows = yield Statement(_SQL["trash"], (json_list(list(stores)), limit))
             return [TrashedBytes(*row) for row in rows]
 
-        return SqliteOp(steps, writes=False)
+        return SqliteOp(steps, writes=True)
 
     def empty_trash(self, ids: Sequence[str]) -> Op[None]:
         def steps() -> Steps[None]:
@@ -76,6 +101,32 @@ def _check(new: NewArtifact) -> Steps[str]:
         raise refusals.artifact_name_taken(new.name, new.job_id, new.fence)
     tenant_id: str = rows[0][0]
     return tenant_id
+
+
+def _keep_payload(written: WrittenPayload, now: int) -> Steps[None]:
+    if (yield Statement(_SQL["kept"], (written.id, written.job_id))):
+        return  # repeated
+    owner = yield Statement(_SQL["refers"], (written.job_id, reference(written.id)))
+    if not owner:
+        yield Statement(_SQL["give_up"], (written.id,))
+        return
+    bytes_at = yield Statement(_SQL["take_payload"], (written.id,))
+    if not bytes_at:
+        raise refusals.payload_swept(written.job_id)
+    gone = yield Statement(_SQL["delete_payload"], (written.job_id,))
+    if gone:
+        yield Batch(_SQL["throw_away"], [(*row, now) for row in gone])
+    whose = (written.id, owner[0][0], written.job_id, PAYLOAD_FENCE)
+    what = (PAYLOAD_NAME, CONTENT_TYPE, written.size, written.sha256, *bytes_at[0], now)
+    yield Statement(_SQL["keep"], (*whose, *what))
+
+
+def copy_payloads(heirs: Mapping[str, str], now: int) -> Steps[None]:
+    """Let the new jobs that retry others have their payloads, too, where artifacts have these: both refer to the same
+    bytes, which are trash once neither has them."""
+    rows = yield Statement(_SQL["copy_payloads"], (json_list(list(heirs.items())), now))
+    if rows:
+        yield Batch(_SQL["refer"], [(job_id, reference(job_id)) for (job_id,) in rows])
 
 
 def artifacts_of(job_id: str, tenant_id: str | None) -> Steps[list[Artifact]]:

@@ -40,6 +40,69 @@ insert into artifacts (id, tenant_id, job_id, fence, name, content_type, size, s
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 returning {columns};
 
+-- name: refers
+select tenant_id
+from jobs
+where id = ?1
+  and payload = ?2;
+
+-- name: give_up
+-- another job has its key, or the job has got another payload since: nobody will keep these bytes
+update artifact_trash
+set job_id = null
+where id = ?1;
+
+-- name: give_up_payloads
+update artifact_trash
+set job_id = null
+where fence = 0
+  and job_id is not null
+  and since < ?1;
+
+-- name: take_payload
+delete from artifact_trash
+where id = ?1
+  and job_id is not null
+  and fence = 0
+returning store, path;
+
+-- name: delete_payload
+delete from artifacts
+where job_id = ?1
+  and fence = 0
+returning id, store, path;
+
+-- name: payload
+select {columns}
+from artifacts
+where job_id = ?1
+  and fence = 0
+  and (?2 is null or tenant_id = ?2)
+  and exists (
+    select 1
+    from jobs
+    where jobs.id = artifacts.job_id
+      and jobs.payload = '{"$artifact":"' || artifacts.id || '"}'
+  );
+
+-- name: copy_payloads
+insert into artifacts (id, tenant_id, job_id, fence, name, content_type, size, sha256, store, path, created_at)
+select
+  value ->> 1, old.tenant_id, value ->> 1, 0, old.name, old.content_type, old.size, old.sha256, old.store, old.path, ?2
+from json_each(?1)
+join artifacts as old
+  on old.job_id = value ->> 0
+  and old.fence = 0
+join jobs
+  on jobs.id = old.job_id
+  and jobs.payload = '{"$artifact":"' || old.id || '"}'
+returning id;
+
+-- name: refer
+update jobs
+set payload = ?2
+where id = ?1;
+
 -- name: one
 select {columns}
 from artifacts
@@ -82,6 +145,14 @@ where substr(store, 1, instr(store || '@', '@') - 1) in (select value from json_
     where jobs.id = artifact_trash.job_id
       and jobs.fence = artifact_trash.fence
       and jobs.status = 'running'
+  )
+  and (job_id is null or fence <> 0)
+  -- the payload of a job and of those that retried it as new ones
+  and not exists (
+    select 1
+    from artifacts
+    where artifacts.path = artifact_trash.path
+      and artifacts.fence = 0
   )
 order by id
 limit ?2;

@@ -16,6 +16,7 @@ from headway.model.status import FINISHED, AttemptStatus, Status, covers, enters
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.artifacts import copy_payloads
 from headway.store.sqlite.jobs.insert import index_tags
 from headway.store.sqlite.jobs.unique import holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
@@ -155,6 +156,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     heirs = {end.job.id: end.heir for end in endings if end.heir is not None}
     if heirs:
         yield from _hand_over(heirs)
+        yield from copy_payloads(heirs, now)
         yield index_tags(list(heirs.values()))
     if endings:
         counts, bad = count_endings(endings, now)
@@ -193,11 +195,12 @@ def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[En
 
 
 def write_fresh_copy(
-    rowid: int, now: int, key: str | None, status: Status, *, pending: bool, position: int
+    rowid: int, retry_of: str, now: int, key: str | None, status: Status, *, pending: bool, position: int
 ) -> Steps[str]:
     """Insert the new job that retries an at_most_once one, with a full budget; gives its id."""
     job_id = new_id()
     yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
+    yield from copy_payloads({retry_of: job_id}, now)
     yield count_copies([rowid], now)
     yield index_tags([job_id])
     return job_id

@@ -181,6 +181,6 @@ def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) 
     if position is None or not keeps:
         position = (yield from positions(1))[0]
     if anew:
-        return (yield from write_fresh_copy(rowid, now, key, to, pending=pending, position=position))
+        return (yield from write_fresh_copy(rowid, job_id, now, key, to, pending=pending, position=position))
     yield Statement(_SQL["retry"], (rowid, now, position, to, pending))
     return job_id

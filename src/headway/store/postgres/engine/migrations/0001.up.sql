@@ -384,11 +384,12 @@ create table headway.artifacts (
 );
 create unique index artifacts_job on headway.artifacts (job_id, fence, name);
 create index artifacts_tenant on headway.artifacts (tenant_id, id);
+create index artifacts_payload on headway.artifacts (path) where fence = 0;
 
 -- bytes that no artifact has: of one that is being written, or of one that was deleted
 create table headway.artifact_trash (
   id uuid primary key,
-  job_id uuid, -- with its fence: the attempt that may still keep them; null: nobody
+  job_id uuid, -- with its fence: the attempt, or with 0 the new job, that may still keep them; null: nobody
   since timestamptz not null,
   fence integer,
   store text collate "C" not null,

@@ -418,10 +418,12 @@ create unique index artifacts_job on artifacts (job_id, fence, name);
 
 create index artifacts_tenant on artifacts (tenant_id, id);
 
+create index artifacts_payload on artifacts (path) where fence = 0;
+
 -- bytes that no artifact has: of one that is being written, or of one that was deleted
 create table artifact_trash (
   id text not null primary key,
-  job_id text, -- with its fence: the attempt that may still keep them; null: nobody
+  job_id text, -- with its fence: the attempt, or with 0 the new job, that may still keep them; null: nobody
   fence integer,
   store text not null,
   path text not null,
