@@ -64,7 +64,7 @@ def test_a_worker_in_sh(app: Headway, served: str, tmp_path: Path) -> None:
         _until((tmp_path / "waits").exists)
         app.cancel(stopped)
         _until(lambda: app.get(stopped).status == "canceled")
-        assert (app.attempts(stopped)[0].status, app.get(stopped).error) == ("canceled", None)
+        assert (app.attempts(stopped)[0].status, app.get(stopped).error) == ("canceled", "canceled")
         again = app.enqueue("report", {"n": 2}, queue="mail").id
         _until(lambda: app.get(again).status == "succeeded")
     finally:
