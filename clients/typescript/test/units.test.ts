@@ -186,7 +186,7 @@ describe("units", () => {
     });
   });
 
-  it("a stream notices a server that falls silent, before its first word or after, and goes on elsewhere", async (t) => {
+  it("a stream notices a server that falls silent, before its first word or after, and goes on", async (t) => {
     const asked: (string | undefined)[] = [];
     const said = JSON.stringify({ fence: 1, from: 0, to: 2, text: "hi" });
     const server = createHttpServer((request, answer) => {
