@@ -12,7 +12,6 @@ from headway.errors import ConfigError, SchemaMissing, SchemaOutdated, StoreErro
 from headway.secrets import add_own, own, redact, show_url, url_secrets
 from headway.store.ops import Batch, Op, Ops, Rows, Statement
 from headway.store.postgres.engine.arrays import literal
-from headway.store.postgres.engine.decode import as_text
 from headway.store.postgres.engine.migrate import VERSION, State, state
 from headway.store.run import Store, adrive, drive
 from headway.store.versions import UNRELEASED, newer, unreleased
@@ -21,6 +20,7 @@ try:
     import psycopg
 
     from headway.store.postgres.engine.connection import TIMEOUT_S
+    from headway.store.postgres.engine.decode import as_text
     from headway.store.postgres.engine.errors import LOCKED, STALE, translated, worth_another_try
     from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool, parameters
     from headway.store.postgres.engine.tenant_connections import TenantConnections, atransaction, transaction
