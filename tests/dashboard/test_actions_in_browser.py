@@ -1,13 +1,16 @@
-"""Every action as a person does it in Chromium: find the button, press it, confirm, read what it says."""
+"""Every action as a person does it: find the button, press it, confirm, read what it says. On each store every other
+group is done in Chromium, and the rest by posting the same forms without scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
+import httpx2 as httpx
 import pytest
 
 from headway.dashboard.action_table import ACTIONS
@@ -15,6 +18,8 @@ from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.test_browser import tab
+
+_FIELD = re.compile(r'<input[^>]*? name="([^"]+)"[^>]*? value="([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Press:
     by_undo: bool = False  # it has no button of its own: it takes back the action before it
 
 
-# in groups that need nothing of each other, so that each store has every other one
+# in groups, so that each store has every other one in the browser
 GROUPS = (
     (
         Press("retry-job", "/jobs/{dead}", shows='[data-status="queued"]'),
@@ -92,14 +97,17 @@ def test_every_action_is_pressed_confirmed_and_tells_what_it_did(
     with ThreadPoolExecutor(1) as apart:  # the browser's driver runs an event loop in this thread
         ids = apart.submit(_prepared, dashboard).result()
     first = 0 if "sqlite" in request.node.name else 1
-    with tab(chromium, dashboard, "superadmin") as page:
-        for press in _presses(first):
-            _do(page, dashboard.url, press, ids)
-
-
-def _presses(first: int) -> Iterator[Press]:
-    for group in GROUPS[first::2]:
-        yield from group
+    after = ""
+    with tab(chromium, dashboard, "superadmin") as page, dashboard.visitor("superadmin") as visitor:
+        for n, group in enumerate(GROUPS):
+            for press in group:
+                if n % 2 == first:
+                    _do(page, dashboard.url, press, ids)
+                else:
+                    after = _post(visitor, press, ids, after)
+        alone = dashboard.app.tenant("acme").enqueue("send_email", {"to": "last car"}, train="alone")
+        _post(visitor, Press("skip-car", "/trains/alone", fill={"job_id": alone.id}), {}, after)
+        assert visitor.get("/t/acme/trains/alone").status_code == 404  # and it did not lead there
 
 
 def _do(page: Any, url: str, press: Press, ids: dict[str, str]) -> None:
@@ -121,6 +129,33 @@ def _do(page: Any, url: str, press: Press, ids: dict[str, str]) -> None:
     page.wait_for_selector(f'.said:has-text("{action.done.partition("{")[0].strip()}")', timeout=5_000)
     if press.shows:
         page.wait_for_selector(press.shows, timeout=5_000)
+
+
+def _post(visitor: httpx.Client, press: Press, ids: dict[str, str], before: str) -> str:
+    """The same without a browser: the page's link, the form that it leads to, and the page after it, which it gives."""
+    action, path = ACTIONS[press.action], press.page.format(**ids)
+    form = before  # it has the button that takes back what was done last
+    if not press.by_undo:
+        page = visitor.get(path if path == "/tenants" else f"/t/acme{path}").text
+        links = [unescape(each) for each in re.findall(r'data-dialog href="([^"]+)"', page)]
+        of = ids.get(press.of, press.of)
+        form = visitor.get(next(each for each in links if f"/do/{press.action}?" in each and of in each)).text
+        assert action.says.partition("{")[0] in unescape(form), press.action
+    to, fields = next(each for each in _forms(form) if each[0].endswith(f"/do/{press.action}"))
+    done = visitor.post(to, data=fields | press.fill)
+    assert done.status_code == 303, (press.action, done.text)
+    after = visitor.get(done.headers["location"])
+    assert after.status_code == 200, press.action
+    assert action.done.partition("{")[0].strip() in unescape(after.text), press.action
+    return after.text
+
+
+def _forms(html: str) -> list[tuple[str, dict[str, str]]]:
+    """Where each form of a page goes, and what it has filled in."""
+    return [
+        (unescape(to), {name: unescape(value) for name, value in _FIELD.findall(inside)})
+        for to, inside in re.findall(r'<form[^>]*action="([^"]+)"[^>]*>(.*?)</form>', html, re.DOTALL)
+    ]
 
 
 def _prepared(dashboard: Dashboard) -> dict[str, str]:

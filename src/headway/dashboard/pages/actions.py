@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from headway.api.wire.problems import Refused
 from headway.dashboard.action_table import ACTIONS, Action
@@ -36,6 +37,8 @@ async def do(visit: Visit, form: Form, action: str) -> Page | Redirect:
     to = visit.back(form.get("back")) if found.leads_to is None else visit.url(found.leads_to)
     if found.opens is not None:
         to = visit.url(found.opens.format(id=answer["id"]))
+    elif "key" in params and await _was_last_car(visit, to, params["key"]):
+        to = visit.url("/trains")
     return Redirect(to, found.done.format(**params), undo=_undo(found, params, before, answer))
 
 
@@ -51,6 +54,17 @@ def _values(
         "back": visit.back(given.get("back")),
         "copied": action.copied(visit, params, visit.origin),
     }
+
+
+async def _was_last_car(visit: Visit, to: str, key: str) -> bool:
+    """Whether this leads to a train that is gone: one is there as long as it has a car or is on hold."""
+    if unquote(to.partition("?")[0]) != visit.url(f"/trains/{key}"):
+        return False
+    try:
+        await visit.ask("GET", "/trains/{key}", key=key)
+    except NotFound:
+        return True
+    return False
 
 
 async def _time_before(visit: Visit, action: Action, params: Mapping[str, str]) -> str | None:
