@@ -82,4 +82,4 @@ def test_each_of_many_has_its_own_answer(
     sizes.clear()
     monkeypatch.setattr(Verbs, "aenqueue_many", away)
     assert {said.status_code for said in at_once(api, loop, keys["producer"], [WELCOME] * 5)} == {503}
-    assert api._enqueues._lanes == {}
+    assert api._parts.enqueues._lanes == {}

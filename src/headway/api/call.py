@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from starlette.requests import Request as HttpRequest
 
+from headway.api.access.callers import Callers
+from headway.api.access.sessions import Sessions
 from headway.api.enqueues import Enqueues
 from headway.api.streams import Streams
 from headway.api.wire.problems import Refused
@@ -28,6 +31,17 @@ B = TypeVar("B")
 Q = TypeVar("Q")
 
 
+class ServerParts(msgspec.Struct, frozen=True, eq=False):
+    """What the requests of one server share."""
+
+    stopping: asyncio.Event  # set when the server is asked to end: handlers that wait or stream return
+    workers: Gateway  # the workers that work through this server
+    streams: Streams  # the open streams of this server
+    enqueues: Enqueues  # stores the jobs of requests that come at the same time
+    callers: Callers
+    sessions: Sessions
+
+
 class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     """One request: whose it is, what it asks, and the verbs that it may use."""
 
@@ -40,16 +54,27 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     headers: Mapping[str, str]
     request_id: str
     address: str  # of the client, for the audit; from X-Forwarded-For only where the proxy is trusted
-    stopping: asyncio.Event  # set when the server is asked to end: handlers that wait or stream return
-    workers: Gateway  # the workers that work through this server
-    gone: Callable[[], Awaitable[None]]  # returns when the client has gone away
-    streams: Streams  # the open streams of this server
-    enqueues: Enqueues  # stores the jobs of requests that come at the same time
-    allowed: Callable[[], Awaitable[Any]]  # raises where the key is not valid any more
-    begin_session: Callable[[], Awaitable[tuple[Session, str]]]  # of this key; gives the cookie to set, too
-    end_session: Callable[[], Awaitable[str]]
+    server: ServerParts
+    http: HttpRequest
     upload: AsyncIterator[bytes] | None = None  # the body, where it is a file
     request: Request | None = None  # its Idempotency-Key, where it has one
+
+    async def gone(self) -> None:
+        """Returns when the client has gone away; its body must have been read."""
+        while (await self.http.receive())["type"] != "http.disconnect":
+            pass
+
+    async def allowed(self) -> None:
+        """Raises `Refused` where the key is not valid any more."""
+        await self.server.callers.check(self.http)
+
+    async def begin_session(self) -> tuple[Session, str]:
+        """A session of this key; gives the cookie to set, too."""
+        return await self.server.sessions.begin(self.http, self.key)
+
+    async def end_session(self) -> str:
+        """Gives the cookie to set."""
+        return await self.server.sessions.end(self.http)
 
     @property
     def actor(self) -> Caller:

@@ -105,12 +105,18 @@ class _Lane:
 
     async def _store(self, batch: list[_Waiting]) -> bool:
         """Store the jobs and answer their requests; False if they have to be stored one by one."""
+        store = self._app.store
+        rows: list[Brief] = []
+        # SQLite does both in one visit to the writer's thread; PostgreSQL would need a transaction of two statements
+        reads_along = store.dialect == "sqlite"
         try:
             done = await self._verbs.aenqueue_many(
-                [each.job for each in batch], request=[each.request for each in batch]
+                [each.job for each in batch],
+                request=[each.request for each in batch],
+                rows=rows if reads_along else None,
             )
-            brief = self._app.store.ops.brief([each.id for each in done])
-            rows = {row.id: row for row in await self._app.store.arun(brief)}
+            if not reads_along:
+                rows = await store.arun(store.ops.brief([each.id for each in done]))
         except Exception as error:
             if len(batch) > 1 and isinstance(error, HeadwayError) and not isinstance(error, StoreError):
                 return False
@@ -118,7 +124,8 @@ class _Lane:
                 if not each.stored.done():
                     each.stored.set_exception(error)
             return True
+        found = {row.id: row for row in rows}
         for each, one in zip(batch, done, strict=True):
             if not each.stored.done():  # its client may have gone away
-                each.stored.set_result((one, rows.get(one.id)))
+                each.stored.set_result((one, found.get(one.id)))
         return True

@@ -17,7 +17,7 @@ from headway.define.options import laid_over
 from headway.errors import InvalidJob, NotAllowed, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
-from headway.model.job import Enqueued, Job, NewJob
+from headway.model.job import Brief, Enqueued, Job, NewJob
 from headway.model.request import Requests
 from headway.store.ops import Op, Steps
 
@@ -46,15 +46,17 @@ class EnqueueVerbs(PayloadVerbs):
         conn: Any = None,
         request: Requests = None,
         existing: Callable[[Job], None] | None = None,
+        rows: list[Brief] | None = None,
     ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
         before raises `Replayed`; with several, each is about the job at its place. `existing` is called for each job
-        that is returned in place of a new one, before the transaction commits: what it raises undoes all.
+        that is returned in place of a new one, before the transaction commits: what it raises undoes all. `rows` is
+        filled with what that transaction stored, in no order.
         """
         self.learn(conn)
-        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing)
+        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing, rows)
 
     def build_job(
         self, kind: str, payload: Mapping[str, Any] | msgspec.Raw | None = None, **options: Unpack[UsingOptions]
@@ -93,14 +95,15 @@ class EnqueueVerbs(PayloadVerbs):
         conn: Any,
         request: Requests = None,
         existing: Callable[[Job], None] | None = None,
+        rows: list[Brief] | None = None,
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = self._identified(batch, group, conn)
         if self._tracing is None:
-            return self._store_identified(batch, group, conn, request, existing)
+            return self._store_identified(batch, group, conn, request, existing, rows)
         queues = {job.queue for job in batch}
         with self._tracing.sending("enqueue", queues.pop() if len(queues) == 1 else None, batch) as traced:
-            return self._store_identified(traced, group, conn, request, existing)
+            return self._store_identified(traced, group, conn, request, existing, rows)
 
     def _store_identified(
         self,
@@ -109,6 +112,7 @@ class EnqueueVerbs(PayloadVerbs):
         conn: Any,
         request: Requests,
         existing: Callable[[Job], None] | None,
+        rows: list[Brief] | None,
     ) -> list[Enqueued]:
         written: Spilled = ()
         most = self.payload_limit >> 2  # a character has at most four bytes
@@ -117,6 +121,8 @@ class EnqueueVerbs(PayloadVerbs):
                 batch, written = self._spilled(batch, conn)
                 break
         op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
+        if rows is not None:
+            op = self._reading(rows, op)
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)
         return done
@@ -154,6 +160,16 @@ class EnqueueVerbs(PayloadVerbs):
             return done
 
         return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _reading(self, rows: list[Brief], op: Op[list[Enqueued]]) -> Op[list[Enqueued]]:
+        """The op, which also reads the rows of its jobs."""
+
+        def steps() -> Steps[list[Enqueued]]:
+            done = yield from op.steps()
+            rows[:] = yield from self._store.ops.brief([each.id for each in done]).steps()
+            return done
+
+        return msgspec.structs.replace(op, steps=steps, alone=None)
 
     def _built(
         self, kind: str | NewJob, payload: Mapping[str, Any] | msgspec.Raw | None, options: UsingOptions

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from headway.errors import InvalidJob, NotFound
 
 _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
+_HEX = re.compile(r"[0-9a-fA-F]{32}\Z")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 
 
@@ -108,8 +109,7 @@ def tenant_ref(tenant: str | uuid.UUID) -> str:
 
 def is_id(text: str) -> bool:
     """Whether a text reads as a UUID, with hyphens or without: no name may."""
-    digits = text.replace("-", "")
-    return len(digits) == 32 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+    return _HEX.match(text.replace("-", "")) is not None
 
 
 def check_new_tenants(names: Iterable[str]) -> None:

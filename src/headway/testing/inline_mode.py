@@ -14,7 +14,7 @@ from headway.app import Headway, Verbs
 from headway.define import BatchKind, Cancel, Context, Retry, Snooze
 from headway.errors import HeadwayError
 from headway.model.group import NewGroup
-from headway.model.job import Enqueued, Job, NewJob
+from headway.model.job import Brief, Enqueued, Job, NewJob
 from headway.model.request import Request, Requests
 from headway.model.signal import NewSignal, Sent
 from headway.store.ops import Op
@@ -83,8 +83,9 @@ class _Inline:
             conn: Any,
             request: Requests = None,
             existing: Callable[[Job], None] | None = None,
+            rows: list[Brief] | None = None,
         ) -> list[Enqueued]:
-            done = put(batch, group, conn, request, existing)
+            done = put(batch, group, conn, request, existing, rows)
             if new := self._to_run([(each.id, each.created) for each in done], conn):
                 _beside(lambda: self._answer(self._run(new)))
             return done
@@ -95,8 +96,9 @@ class _Inline:
             conn: Any,
             request: Requests = None,
             existing: Callable[[Job], None] | None = None,
+            rows: list[Brief] | None = None,
         ) -> list[Enqueued]:
-            done = await aput(batch, group, conn, request, existing)
+            done = await aput(batch, group, conn, request, existing, rows)
             if new := self._to_run([(each.id, each.created) for each in done], conn):
                 self._answer(await self._arun(new))
             return done

@@ -150,7 +150,7 @@ async def upload_artifact(call: Call[None, UploadQuery]) -> Answer:
         raise NotFound(f"there is no job {job_id}")
     worker_id = valid_worker_id(call.query.worker_id)
     claim = (job_id, fence_of(call.query))
-    if not await call.workers.check(worker_id, call.key.id) or claim not in await store.arun(
+    if not await call.server.workers.check(worker_id, call.key.id) or claim not in await store.arun(
         store.ops.running(worker_id)
     ):
         raise await refuse_lost(call, claim)

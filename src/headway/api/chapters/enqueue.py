@@ -141,7 +141,7 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
         except (Refused, HeadwayError) as error:
             await refuse_unless_replayed(call.verbs, call.request, error)
         if len(built) == 1 and is_plain_enough(built[0]):
-            one, row = await call.enqueues.enqueue(call.verbs, built[0], call.request)
+            one, row = await call.server.enqueues.enqueue(call.verbs, built[0], call.request)
             return [_made(row or _deleted(one.id), one.created)], {}
         done = await call.verbs.aenqueue_many(built, request=call.request, existing=existing)
     except Replayed as again:
@@ -249,6 +249,8 @@ def _deleted(job_id: str) -> Any:
 
 def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
     """The kind, "" for a template's, and the options, each under its own name."""
+    if job.kind and job == JobIn(kind=job.kind):  # as most are: a kind and a payload
+        return job.kind, {}
     fields = zip(job.__struct_fields__, msgspec.structs.astuple(job), strict=True)
     given = {name: value for name, value in fields if value is not msgspec.UNSET}
     for alias, name in _ALIASES.items():

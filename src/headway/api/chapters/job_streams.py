@@ -51,10 +51,10 @@ async def _stream(call: Call[None, None], job: Job, *, only_log: bool) -> EventS
     listener.tell_attempts(attempts)
     listener.tell_log(job.fence, job.log_tail, job.log_end)
     listener.tell_job(job)
-    call.streams.listen(call.verbs, listener)
+    call.server.streams.listen(call.verbs, listener)
     return EventStream(
         listener,
-        leave=lambda: call.streams.leave(call.verbs, listener),
+        leave=lambda: call.server.streams.leave(call.verbs, listener),
         allowed=call.allowed,
-        stopping=call.stopping,
+        stopping=call.server.stopping,
     )

@@ -81,9 +81,9 @@ async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
     queues = queues_of(call, body.queues)
     until = time.monotonic() + min(to_ms(body.wait, "wait") / 1_000, _LONGEST_WAIT_S)
     claim_id = body.claim_id or new_id()
-    waiting = await call.workers.waiting()
+    waiting = await call.server.workers.waiting()
     gone = asyncio.ensure_future(call.gone())
-    stopping = asyncio.ensure_future(call.stopping.wait())
+    stopping = asyncio.ensure_future(call.server.stopping.wait())
     try:
         while True:
             claims = await _claim(call, worker_id, claim_id, queues)
@@ -117,7 +117,7 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
     )
 
     async def register() -> None:
-        await call.workers.register(
+        await call.server.workers.register(
             worker_id,
             call.key,
             queues=queues,
@@ -132,7 +132,7 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
         return await store.arun(op)
     except LeaseLost:
         # reaped since its last request: what it ran is lost, and it begins anew
-        call.workers.forget(worker_id)
+        call.server.workers.forget(worker_id)
         await register()
         return await store.arun(op)
 
@@ -235,7 +235,7 @@ async def heartbeat_job(call: Call[HeartbeatIn, None]) -> Beat:
     claim = (job_id, fence_of(held))
     store = call.app.store
     reply = None
-    if await call.workers.check(worker_id, call.key.id):
+    if await call.server.workers.check(worker_id, call.key.id):
         reply = await store.arun(store.ops.heartbeat_claims(worker_id, [claim], complete=False))
     if reply is None or claim in reply.lost:
         raise await refuse_lost(call, claim)
@@ -274,10 +274,10 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
     claims = [(valid_id(each.id), fence_of(each)) for each in held]
     store = call.app.store
     reply = None
-    if await call.workers.check(worker_id, call.key.id):
+    if await call.server.workers.check(worker_id, call.key.id):
         reply = await store.arun(store.ops.heartbeat_claims(worker_id, claims, complete=True))
     if reply is None:
-        call.workers.forget(worker_id)
+        call.server.workers.forget(worker_id)
         raise not_registered(worker_id)
     lost = set(reply.lost)
     await _report(call, worker_id, [each for each in held if (each.id, fence_of(each)) not in lost])
@@ -285,7 +285,7 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
         # it may have begun them: an at_most_once job is not run again under its id
         ends = [released(each, _FORGOTTEN) for each in reply.forgotten]
         await store.arun(store.ops.settle(worker_id, ends))
-        (await call.workers.waiting()).wake_all()
+        (await call.server.workers.waiting()).wake_all()
     return Beats(
         from_micros(reply.lease_expires_at),
         [Key(*each) for each in reply.canceling],

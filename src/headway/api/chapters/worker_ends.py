@@ -93,7 +93,7 @@ async def _end(call: Call[Any, None]) -> EndedJob:
     job_id = job_id_of(call)
     end = EndIn(id=job_id, **said)
     claim = (job_id, fence_of(end))
-    if not await call.workers.check(worker_id, call.key.id):
+    if not await call.server.workers.check(worker_id, call.key.id):
         raise await refuse_lost(call, claim)
     written = await write_ends(call, worker_id, [end])
     if written.lost:
@@ -131,7 +131,7 @@ async def settle_jobs(call: Call[SettleIn, None]) -> SettledJobs:
     """Say how up to 1,000 jobs ended."""
     worker_id = valid_worker_id(call.body.worker_id)
     check_many(call.body.jobs, least=1)
-    if not await call.workers.check(worker_id, call.key.id):
+    if not await call.server.workers.check(worker_id, call.key.id):
         raise not_registered(worker_id)
     written = await write_ends(call, worker_id, call.body.jobs)
     statuses = written.statuses
@@ -170,16 +170,16 @@ async def release_jobs(call: Call[ReleaseIn, None]) -> Released:
     check_many(body.jobs, least=0)
     delay_ms = to_ms(body.delay, "delay")
     claims = [(valid_id(each.id), fence_of(each)) for each in body.jobs]
-    if not await call.workers.check(worker_id, call.key.id):
+    if not await call.server.workers.check(worker_id, call.key.id):
         raise not_registered(worker_id)
     running: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id))
     own = set(running).intersection(claims)
     if own:
         await store.arun(store.ops.release([claim for claim in claims if claim in own], delay_ms=delay_ms))
-        (await call.workers.waiting()).wake_all()
+        (await call.server.workers.waiting()).wake_all()
     if body.leave:
         await store.arun(store.ops.unregister(worker_id))
-        call.workers.forget(worker_id)
+        call.server.workers.forget(worker_id)
     return Released(
         [Key(*claim) for claim in claims if claim in own], [Key(*claim) for claim in claims if claim not in own]
     )

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from headway.api.wire.bodies import ARRIVED
 from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 
 HEAD_S = 10.0
@@ -57,6 +58,11 @@ class Connection(HttpToolsProtocol):
             raise ValueError(_TOO_LONG)  # which ends the parsing, and the connection: see `send_400_response`
         self._in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self.scope is not None:
+            self.scope[ARRIVED] = True  # type: ignore[literal-required]
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP is answered as every other bad request is."""

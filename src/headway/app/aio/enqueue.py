@@ -10,7 +10,7 @@ from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
 from headway.app.payloads import Spilled
 from headway.define.option_types import UsingOptions
 from headway.model.group import NewGroup
-from headway.model.job import Enqueued, Job, NewJob
+from headway.model.job import Brief, Enqueued, Job, NewJob
 from headway.model.request import Requests
 
 
@@ -38,15 +38,17 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
         conn: Any = None,
         request: Requests = None,
         existing: Callable[[Job], None] | None = None,
+        rows: list[Brief] | None = None,
     ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
         before raises `Replayed`; with several, each is about the job at its place. `existing` is called for each job
-        that is returned in place of a new one, before the transaction commits: what it raises undoes all.
+        that is returned in place of a new one, before the transaction commits: what it raises undoes all. `rows` is
+        filled with what that transaction stored, in no order.
         """
         await self.alearn(conn)
-        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing)
+        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request, existing, rows)
 
     async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
@@ -58,14 +60,15 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
         conn: Any,
         request: Requests = None,
         existing: Callable[[Job], None] | None = None,
+        rows: list[Brief] | None = None,
     ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = await self._aidentified(batch, group, conn)
         if self._tracing is None:
-            return await self._astore_identified(batch, group, conn, request, existing)
+            return await self._astore_identified(batch, group, conn, request, existing, rows)
         queues = {job.queue for job in batch}
         with self._tracing.sending("enqueue", queues.pop() if len(queues) == 1 else None, batch) as traced:
-            return await self._astore_identified(traced, group, conn, request, existing)
+            return await self._astore_identified(traced, group, conn, request, existing, rows)
 
     async def _astore_identified(
         self,
@@ -74,6 +77,7 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
         conn: Any,
         request: Requests,
         existing: Callable[[Job], None] | None,
+        rows: list[Brief] | None,
     ) -> list[Enqueued]:
         written: Spilled = ()
         most = self.payload_limit >> 2
@@ -82,6 +86,8 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
                 batch, written = await self._aspilled(batch, conn)
                 break
         op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
+        if rows is not None:
+            op = self._reading(rows, op)
         done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._poke(batch, conn)
         return done
