@@ -23,7 +23,7 @@ from headway.api.call import Answer, Call, ServerParts
 from headway.api.document import reference
 from headway.api.document.openapi import document
 from headway.api.enqueues import Enqueues
-from headway.api.routes import PREFIX, SUPERADMINS, Route
+from headway.api.routes import PREFIX, SUPERADMINS, NoQuery, Route
 from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
 from headway.api.serving.schema_watch import SchemaWatch
@@ -219,7 +219,7 @@ class Api:
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
             Exchange.of(request).tenant_id = verbs.tenant_id
             body = b"" if route.upload else await read_body(request, route.limit)
-            query = [] if route.query is None else request.query_params.multi_items()
+            query = request.query_params.multi_items() if request.scope["query_string"] else []
             call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
             return _response(await _within(route, call))
 
@@ -294,7 +294,7 @@ class Api:
             verbs=verbs,
             key=key,
             params=params,
-            query=None if route.query is None else decode_query(query, route.query),
+            query=decode_query(query, route.query or NoQuery) if query or route.query is not None else None,
             body=await _body(body, sent.get("content-type"), route),
             headers=sent,
             request_id=exchange.request_id,

@@ -30,6 +30,10 @@ WORKERS: tuple[Role, ...] = ("worker", "superadmin")
 EVERYBODY: tuple[Role, ...] = ("viewer", "producer", "operator", "admin", "worker", "superadmin")
 
 
+class NoQuery(msgspec.Struct):
+    """The query of a route that takes none."""
+
+
 @dataclass(frozen=True)
 class Route:
     """One method of one path."""

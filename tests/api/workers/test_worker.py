@@ -380,6 +380,38 @@ def test_what_programs_wrote_is_shown_without_secrets_whatever_it_is(app: Headwa
     assert app.get(job_id).status == "running"
 
 
+def test_a_secret_that_two_heartbeats_split_is_masked(app: Headway, work: Any) -> None:
+    """A worker sends what its program wrote until then, which may end anywhere."""
+    split = {
+        "password=hun|ter2 and more": "password=[redacted] and more",
+        "at postgres://app:hun|ter2@db/main": "at postgres://app:[redacted]@db/main",
+        "it said password=|hunter2": "it said password=[redacted]",
+        "password=hunter2|\nnext line": "password=[redacted]\nnext line",
+        "plain |text": "plain text",
+    }
+    for said, shown in split.items():
+        (job_id,) = _welcome(app)
+        (job,) = work.claim()
+        for part in said.split("|"):
+            assert work.say("heartbeat", job, log=part).status_code == 200
+        found = app.get(job_id)
+        assert (found.log_tail, found.log_end) == (shown, len(shown)), said
+        work.say("complete", job)
+
+
+def test_a_lone_surrogate_in_an_error_is_kept_as_its_escape(app: Headway, work: Any) -> None:
+    """Python's surrogateescape makes them of bytes that are not UTF-8; json.dumps sends them so."""
+    (job_id,) = _welcome(app, max_attempts=1)
+    (job,) = work.claim()
+    said = '{"worker_id": "%s", "fence": 1, "error": "%s"}'
+    path = f"/worker/jobs/{job['id']}/fail"
+    body = said % (work.id, r"caf\udce9 \\ud800 \ud83d\ude00 \uD83D")
+    result = body.replace('"error"', '"result"')  # is stored as it was sent, and what nobody could read is refused
+    assert work.ask.post(path.replace("fail", "complete"), content=result).status_code == 400
+    assert work.ask.post(path, content=body).status_code == 200
+    assert app.get(job_id).error == "caf\\udce9 \\ud800 \U0001f600 \\uD83D"
+
+
 def test_a_client_that_goes_away_while_it_waits_takes_nobodys_turn(
     app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
 ) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from headway.api.call import Call
 from headway.api.routes import WORKERS, Routes
 from headway.api.wire.problems import Refused
-from headway.api.workers.quoted import cut_tail, quoted_error, quoted_log, quoted_note
+from headway.api.workers.quoted import quoted_error, quoted_log, quoted_note
 from headway.api.workers.requests import (
     Key,
     check_many,
@@ -310,9 +310,8 @@ async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn])
         tail, end = None, 0
         if each.log and each.id in found:
             job = found[each.id]
-            text = quoted_log(each.log)
-            tail = cut_tail((job.log_tail or "") + text)
-            end = (job.log_end or 0) + len(text)
+            tail, grown = quoted_log(job.log_tail or "", each.log)
+            end = (job.log_end or 0) + grown
         note = None if each.note is None else quoted_note(each.note)
         reports.append(Report(each.id, fence_of(each), each.progress, note, tail, end))
     await store.arun(store.ops.report(worker_id, reports))

@@ -16,6 +16,10 @@ from headway.api.wire.problems import Fault, Refused
 from headway.model.codec import DEEPEST, FAULTS, outside_strings, too_deep
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")
+_JSON_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _MOST_PARAMETERS = 100
 BODY_S = 30.0
 """A body that takes longer to arrive is refused."""
@@ -81,7 +85,8 @@ async def read_upload(request: Request, limit: int) -> AsyncIterator[bytes]:
 
 
 def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: bool = False) -> Any:
-    """The body as this type; raises `Refused`. With `quotes` it may hold NUL characters."""
+    """The body as this type; raises `Refused`. With `quotes` it may hold NUL characters, and lone surrogates beside no
+    result, which would be stored as it is."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media not in ("application/json", "application/merge-patch+json"):
         raise Refused(415, f"the body is {media}: send application/json")
@@ -91,6 +96,8 @@ def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: boo
         body.decode()  # parts that pass through as text are not decoded
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
+    if quotes and b"\\ud" in body.lower() and b'"result"' not in body and b'"outcome"' not in body:
+        body = _JSON_ESCAPE.sub(_escaped, body)
     if too_deep(body, DEEPEST + 2):
         raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
     try:
@@ -101,6 +108,11 @@ def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: boo
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
     finally:
         _refuse_repeated_names(body, may_hold_nul=quotes)
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    """Half of a surrogate pair as the text of its escape: as workers in Python have it in an error."""
+    return b"\\" + found[0] if found["half"] is not None else found[0]
 
 
 def decode_query(pairs: Iterable[tuple[str, str]], into: type[msgspec.Struct]) -> Any:

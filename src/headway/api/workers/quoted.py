@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from headway.define.context import NOTE_LIMIT, TAIL_LIMIT
-from headway.secrets import redact, redact_head, redact_tail
+from headway.secrets import REDACTED, redact, redact_head, redact_tail
 from headway.worker.error_text import storable
 
 _LONGEST_ERROR = 65_536
+_REST_OF_SECRET = re.compile(r"\A[^\s\"'`,;&)\]}]+")
 
 
 def quoted_error(text: str) -> str:
@@ -18,8 +21,14 @@ def quoted_note(text: str) -> str:
     return redact(storable(text))[:NOTE_LIMIT]
 
 
-def quoted_log(text: str) -> str:
-    return redact(storable(text))
+def quoted_log(before: str, text: str) -> tuple[str, int]:
+    """The end of a log with the text that is new, and by how many characters it grew. A worker sends what its program
+    wrote until then, so that one heartbeat may end within a secret, and the next begin there."""
+    new = storable(text)
+    if before.endswith(REDACTED):
+        new = _REST_OF_SECRET.sub("", new)
+    joined = redact(before + new)
+    return cut_tail(joined), max(0, len(joined) - len(before))
 
 
 def quoted_tail(text: str | None) -> str | None:
