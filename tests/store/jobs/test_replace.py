@@ -388,6 +388,21 @@ def test_successors_of_a_batch_are_one_per_key(db, make):
     assert sorted(claim.payload for claim in db.claim()) == ['{"n":2}', '{"n":3}', '{"n":4}']
 
 
+def test_a_successor_keeps_its_place_in_the_call(db, make):
+    claims = [db.start(unique_key=key) for key in "ab"]
+    delays = {"a": None, "b": 5_000, "c": None, "d": None}
+    jobs = [
+        make.job(unique_key=key, on_conflict="replace_or_follow", payload=f'"{key}"', delay_ms=delay_ms)
+        for key, delay_ms in delays.items()
+    ]
+    ids = [answer.id for answer in db.enqueue_all(jobs)]
+    assert db.statuses(*ids) == ["held", "held", "queued", "queued"]
+    places = [job.position for job in map(db.job, ids)]
+    assert places == sorted(places)
+    db.finish(*claims)
+    assert [claim.payload for claim in db.claim()] == ['"a"', '"c"', '"d"']
+
+
 def test_a_successor_in_a_train_comes_after_its_train_too(db):
     claim = db.start(unique_key="k", train="t")
     car = db.enqueue(train="t")

@@ -56,7 +56,7 @@ class _Batch(msgspec.Struct, frozen=True):
     """What new jobs need before they are inserted."""
 
     starts: list[int | None]
-    positions: list[int | None]  # of those that are in a line from the start
+    positions: list[int | None]  # of those that are in a line from the start, or may follow the holder of their key
     metered: int  # some tenant has quotas
     fair: int  # some queue is fair
     inactive: int  # some kind is inactive
@@ -82,13 +82,17 @@ def enqueue_for_machines(jobs: Sequence[NewJob], now: int, parents: Mapping[str,
 def _number(jobs: Sequence[NewJob], now: int) -> Steps[_Batch]:
     starts = [starts_at(job, now) for job in jobs]
     in_line = [
-        start is None or start <= now or job.train is not None or bool(job.after)
+        _is_in_line(job, start, now) or job.on_conflict == "replace_or_follow"
         for start, job in zip(starts, jobs, strict=True)
     ]
     count = in_line.count(True)
     ((last, metered, fair, inactive),) = yield Statement(_SQL["positions"], (count,))
     following = iter(spread(last, count))
     return _Batch(starts, [next(following) if each else None for each in in_line], metered, fair, inactive)
+
+
+def _is_in_line(job: NewJob, start: int | None, now: int) -> bool:
+    return start is None or start <= now or job.train is not None or bool(job.after)
 
 
 def _insert(
@@ -110,7 +114,7 @@ def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position))
     if (yield Statement(_SQL["count_new"], (now, job.tenant_id, job.queue, job.kind))):
         return [Enqueued(job.id, "queued", True)]
-    return (yield from _answers((job,), 0, now, {}, {}))
+    return (yield from _answers((job,), 0, now, {}, _Batch([None], [position], metered, fair, inactive)))
 
 
 def _plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
@@ -163,19 +167,23 @@ def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[lis
     new = yield from insert_all("insert", rows)
     if new == len(rows):
         return [Enqueued(row[0], row[4], True) for row in rows]
-    return (yield from _answers(jobs, new, now, {}, {}))
+    return (yield from _answers(jobs, new, now, {}, batch))
 
 
 def _answers(
-    jobs: Sequence[NewJob], new: int, now: int, parents: Mapping[str, str], met: dict[int, Enqueued]
+    jobs: Sequence[NewJob], new: int, now: int, parents: Mapping[str, str], batch: _Batch
 ) -> Steps[list[Enqueued]]:
     """What became of jobs of which some were not new: the last `new` rows are."""
 
-    def insert(successors: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-        batch = yield from _number(successors, now)
-        return (yield from _insert(successors, None, batch, now, parents))
+    def insert(successors: Mapping[int, NewJob]) -> Steps[list[Enqueued]]:
+        some = list(successors.values())
+        # the positions that they have in the call: others of it must not overtake them
+        positions = [batch.positions[n] for n in successors]
+        starts = [batch.starts[n] for n in successors]
+        rest = _Batch(starts, positions, batch.metered, batch.fair, batch.inactive)
+        return (yield from _insert(some, None, rest, now, parents))
 
-    return (yield from answers(jobs, new, now, insert, met))
+    return (yield from answers(jobs, new, now, insert, batch.met))
 
 
 def _enqueue_tied(
@@ -193,7 +201,7 @@ def _enqueue_tied(
     statuses = yield from _statuses(jobs, batch.starts, now)
     rows = [
         tied_row(
-            _plain_row(job, now, start, status, position),
+            _plain_row(job, now, start, status, position if _is_in_line(job, start, now) else None),
             job,
             metered=job.tenant_id in quotas,
             fair=job.queue in fair_queues,
@@ -214,7 +222,7 @@ def _enqueue_tied(
         if quotas:
             yield from check_jobs(jobs, quotas, parents)
         return [Enqueued(row[0], row[4], True) for row in rows]
-    given = yield from _answers(jobs, new, now, parents, batch.met)
+    given = yield from _answers(jobs, new, now, parents, batch)
     if windowed is not None:
         given = answer_by_window(jobs, given, windowed)
         yield write_windows(jobs, given, now)

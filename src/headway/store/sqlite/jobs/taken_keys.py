@@ -3,7 +3,7 @@ lines up its successor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from headway.store.sqlite.order.ties import ties
 _SQL = statements("jobs/taken_keys")
 _encode = msgspec.json.Encoder().encode
 
-Insert = Callable[[Sequence[NewJob]], Steps[list[Enqueued]]]
+Insert = Callable[[Mapping[int, NewJob]], Steps[list[Enqueued]]]  # by their places in the call
 Key = tuple[str, str, str]
 # as `by_unique_key` reads them and `replace` writes them
 _COLUMNS = (
@@ -117,7 +117,7 @@ def answers(
         some, successors = yield from _by_unique_key(met, now)
         given |= some
         if successors:
-            given |= zip(successors, (yield from insert(list(successors.values()))), strict=True)
+            given |= zip(successors, (yield from insert(successors)), strict=True)
     return [given[n] for n in range(len(jobs))]
 
 
