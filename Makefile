@@ -17,7 +17,7 @@ demo: .venv/ready
 
 # Four tests run at a time, which keeps two cores busy: many tests wait. make test JOBS=1 for one, JOBS=8 for eight.
 JOBS ?= 4
-PYTEST := $(BIN)/python -m pytest $(if $(filter-out 1,$(JOBS)),--numprocesses $(JOBS) --dist worksteal) --durations 10
+PYTEST := $(BIN)/python -m pytest --processes $(JOBS) --durations 10
 
 # the many processes that tests start need not compile the same modules again
 export PYTHONDONTWRITEBYTECODE :=

@@ -1,4 +1,4 @@
-"""Compiles the tests before several processes collect them, so that not each of them does it again.
+"""Compiles the tests on all cores before one process collects them.
 
 Pytest rewrites the asserts of a test file when it is first imported, and keeps the outcome beside the file. For all
 files that takes a dozen seconds.
@@ -16,9 +16,9 @@ import pytest
 _TESTS = Path(__file__).parent
 
 
-def compile_for_workers(config: pytest.Config) -> None:
-    """In the process that starts the others: import what is not compiled yet, in a child for each core."""
-    if not config.getoption("numprocesses", None) or hasattr(config, "workerinput") or not hasattr(os, "fork"):
+def compile_on_all_cores(config: pytest.Config) -> None:
+    """Import what is not compiled yet, in a child for each core."""
+    if config.getoption("--processes") <= 1 or not hasattr(os, "fork"):
         return
     roots = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
     files = [file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("test_*.py")))]

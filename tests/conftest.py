@@ -20,8 +20,8 @@ import pytest
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
-from tests import postgres_clock, sizes_and_seeds, warm_sessions
-from tests.compiled_tests import compile_for_workers
+from tests import forked_processes, postgres_clock, sizes_and_seeds, warm_sessions
+from tests.compiled_tests import compile_on_all_cores
 from tests.memory_folder import memory_folder
 from tests.postgres_databases import Databases, ReusedDatabases
 from tests.sizes_and_seeds import RandomWalk
@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--need-node", action="store_true", help="fail where there is no Node.js")
     group.addoption("--sqlite-prefix", default="", help="the prefix of tables in SQLite files: headway_")
     sizes_and_seeds.add_options(parser)
+    forked_processes.add_option(parser)
 
 
 class _Options:
@@ -50,10 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell has it in the background; children inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     warm_sessions.install()
+    config.pluginmanager.register(forked_processes)
     gc.disable()  # until the tests are collected
     sizes_and_seeds.choose(config)
     if (folder := memory_folder()) is not None:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where tmp_path is, in the processes of xdist too
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where tmp_path is
     _Options.sqlite_prefix = config.getoption("--sqlite-prefix")
 
 
@@ -79,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    compile_for_workers(session.config)
+    compile_on_all_cores(session.config)
 
 
 def pytest_collection_finish() -> None:

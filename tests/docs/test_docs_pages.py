@@ -30,6 +30,7 @@ from headway.config import read
 from tests.docs import docs_pages
 from tests.docs.docs_runner import commands
 from tests.docs.warm_process import HEADWAY, NOT_FORKED, WarmProcess
+from tests.forked_processes import PROCESS
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
 _LANGUAGES |= {"ts"}  # which tests/clients runs
@@ -75,7 +76,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs:
         "COLUMNS": "160",
         "NO_COLOR": "1",
         "PYTHONUNBUFFERED": "1",
-        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:hypothesispytest -p no:xdist",  # which take seconds to import
+        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:hypothesispytest",  # which take seconds to import
         "HEADWAY_SERVER_PORT": str(_free_port()),
     }
     if url is not None:
@@ -183,7 +184,7 @@ def pages(
         if isinstance(item, pytest.Function) and item.originalname == "test_what_a_page_shows_happens"
     ]
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "pages"
+    folder = (base.parent if PROCESS in os.environ else base) / "pages"
     folder.mkdir(exist_ok=True)
     made: list[str] = []
 

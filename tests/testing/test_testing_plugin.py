@@ -28,7 +28,7 @@ def test_a_database_of_its_own(headway_app):
 """
 
 
-NO_OTHERS = [f"-pno:{plugin}" for plugin in ("schemathesis", "hypothesispytest", "xdist", "anyio")]  # slow to import
+NO_OTHERS = [f"-pno:{plugin}" for plugin in ("schemathesis", "hypothesispytest", "anyio")]  # slow to import
 
 
 def pytest_in(folder: Path, **environment: str) -> str:

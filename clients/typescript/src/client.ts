@@ -113,8 +113,8 @@ export class Client {
 
   /**
    * What happens to a job as it happens: the job whenever it changes, its executions as they end, its log. A broken
-   * connection is made again and resumes. It ends once the job has ended or was deleted; with `follow`, only once it was
-   * deleted.
+   * connection is made again and resumes. It ends once the job has ended or was deleted; with `follow`, only once it
+   * was deleted.
    */
   stream(id: string, { follow = false }: { follow?: boolean } = {}, call?: CallOptions): AsyncGenerator<StreamEvent> {
     return streamOf(this.transport, jobPath(id, "/stream"), follow, call);
