@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-_AT_A_TIME = 20  # tests of a module: few enough to end together, and enough to share what the module sets up
+_AT_A_TIME = 150  # tests of a module, which share what it sets up; few modules have more
 _LENGTH = 4  # bytes of a number in the pipe; reads of one are never torn
 
 PROCESS = "HEADWAY_TEST_PROCESS"

@@ -132,6 +132,12 @@ def _fill(url: str) -> dict[str, str]:
     return jobs
 
 
+def installed_browser() -> str | None:
+    """The one without windows first: it does the same work with a third less CPU."""
+    found = map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))
+    return next(filter(None, found), None)
+
+
 @pytest.fixture(scope="module")
 def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A real browser; where there is none, these tests do not run, and say so.
@@ -139,9 +145,9 @@ def chromium(request: pytest.FixtureRequest) -> Iterator[Any]:
     Not for longer than a module: playwright keeps an event loop running in this thread, beside which no other test
     could start its own.
     """
-    path = shutil.which("chromium") or shutil.which("google-chrome")
+    path = installed_browser()
     if path is None:
-        said = "there is no Chromium, so the browser tests did not run: apt-get install chromium"
+        said = "there is no Chromium, so the browser tests did not run: apt-get install chromium-headless-shell"
         (pytest.fail if request.config.getoption("--need-browser") else pytest.skip)(said)
     from playwright.sync_api import sync_playwright
 
