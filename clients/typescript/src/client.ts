@@ -151,7 +151,7 @@ export class Client {
     return this.#send({ method: "PATCH", path: jobPath(id), answer: Job, body: changes }, call);
   }
 
-  /** Delete a finished job, for good. */
+  /** Delete a job that does not run, for good; one that waits is canceled first. */
   async delete(id: string, call?: CallOptions): Promise<void> {
     await this.#send({ method: "DELETE", path: jobPath(id), answer: z.undefined(), repeatable: false }, call);
   }

@@ -38,7 +38,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /jobs/summary": (READ, None, (200,)),
     "GET /jobs/{id}": (NAMED, None, (200,)),
     "PATCH /jobs/{id}": (OPERATE, {"priority": 2}, (200,)),
-    "DELETE /jobs/{id}": (ADMIN, None, (409,)),  # it is not finished
+    "DELETE /jobs/{id}": (ADMIN, None, (204,)),
     "POST /jobs/{id}/cancel": (OPERATE, {}, (200,)),
     "POST /jobs/{id}/retry": (OPERATE, None, (409,)),
     "POST /jobs/{id}/run": (OPERATE, None, (200,)),

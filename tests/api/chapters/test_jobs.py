@@ -112,3 +112,19 @@ def test_if_match_is_compared_with_the_job_as_it_is(app: Headway, client: Any, k
     fresh = {"If-Match": f'"other", {changed.headers["etag"]}'}
     assert ask.post(f"{path}/cancel", json={}, headers=fresh).json()["status"] == "canceled"
     assert ask("DELETE", path, headers={"If-Match": "*"}).status_code == 204
+
+
+def test_what_does_not_run_can_be_deleted(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["admin"])
+    waits, runs = (acme.enqueue("report", queue=queue).id for queue in ("a", "b"))
+    follower = acme.enqueue("report", after=[waits]).id
+    assert ask("DELETE", f"/jobs/{waits}").status_code == 204
+    assert ask.get(f"/jobs/{waits}").status_code == 404
+    app.run(queues=["none"], until_idle=True)
+    assert acme.get(follower).status == "canceled"  # as after a cancel: whatever waited for it is told
+    claim = {"worker_id": "01900000-0000-4000-8000-0000000000ab", "queues": ["b"], "limit": 1}
+    (claimed,) = client(keys["worker"]).post("/worker/jobs/claim", json=claim).json()["jobs"]
+    assert claimed["id"] == runs
+    said = ask("DELETE", f"/jobs/{runs}")
+    assert (said.status_code, said.json()["code"]) == (409, "NotAllowed")
+    assert not acme.get(runs).cancel_requested_at

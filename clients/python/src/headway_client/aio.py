@@ -169,7 +169,7 @@ class AsyncClient:
         return await self.send(verbs.change(job_id, changes))
 
     async def delete(self, job_id: str) -> None:
-        """Delete a finished job, for good."""
+        """Delete a job that does not run, for good; one that waits is canceled first."""
         return await self.send(verbs.delete(job_id))
 
     # machines and events

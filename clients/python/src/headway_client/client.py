@@ -166,7 +166,7 @@ class Client:
         return self.send(verbs.change(job_id, changes))
 
     def delete(self, job_id: str) -> None:
-        """Delete a finished job, for good."""
+        """Delete a job that does not run, for good; one that waits is canceled first."""
         return self.send(verbs.delete(job_id))
 
     # machines and events

@@ -18,7 +18,7 @@ from headway.errors import NotFound, Replayed
 from headway.model.job import Job
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
-from headway.model.status import Status
+from headway.model.status import UNFINISHED, Status
 
 routes = Routes("job actions")
 
@@ -173,9 +173,14 @@ async def fork_job(call: Call[Fork, None]) -> Answer:
 
 @routes.delete("/jobs/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409, 412))
 async def delete_job(call: Call[None, None]) -> Answer:
-    """Delete a finished job, for good."""
+    """Delete a job that does not run, for good. One that waits is canceled first; the child of a machine has to end."""
     job = await visible_job(call)
-    await call.verbs.adelete(job.id, actor=call.actor, if_match=call.if_match)
+    expected = call.if_match
+    if job.status in UNFINISHED and job.status != "running" and job.parent_id is None:
+        # as it was when it was looked at: what has started meanwhile is neither canceled nor deleted
+        await call.verbs.acancel(job.id, actor=call.actor, if_match=expected or (job.etag,))
+        expected = None
+    await call.verbs.adelete(job.id, actor=call.actor, if_match=expected)
     return Answer(204)
 
 
