@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -71,6 +73,10 @@ class _Run:
                 reports.close()
                 _Worker(self._session, number, sender).work(self._queue, self._pieces)
                 atexit._run_exitfuncs()
+            except BaseException:  # whatever it is, the first process misses the outcome of a test, and says so
+                self._session.config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+                traceback.print_exc()
+                sys.stderr.flush()
             finally:
                 os._exit(0)  # nothing of what the first process does at its end
         sender.close()

@@ -1,4 +1,4 @@
-"""A real S3 server on loopback, one for each test process, started by the first test that asks for it."""
+"""A database of either store, and a real S3 server on loopback, one for each test process that asks for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
+    return str(request.getfixturevalue("postgres_migrated_url"))
 
 
 @pytest.fixture(scope="session")

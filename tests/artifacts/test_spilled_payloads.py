@@ -23,13 +23,6 @@ LIMIT = 1_000
 BIG = "zwölf " * 170  # over the limit in bytes, and not in characters
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
-    return str(request.getfixturevalue("postgres_migrated_url"))
-
-
 @pytest.fixture
 def app(url: str, tmp_path: Path) -> Iterator[Headway]:
     app = make(url, tmp_path / "artifacts")

@@ -20,13 +20,6 @@ LIMIT = 1_000
 BIG = {"text": "zwölf " * 200}  # over the limit in bytes, and not in characters of ASCII alone
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
-    return str(request.getfixturevalue("postgres_migrated_url"))
-
-
 @pytest.fixture
 def app(url: str, tmp_path: Path) -> Iterator[Headway]:
     app = Headway(url, artifacts=str(tmp_path / "artifacts"), result_limit=LIMIT, spill_limit=4_000, grace="100ms")

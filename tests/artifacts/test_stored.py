@@ -18,13 +18,6 @@ from headway.model.ids import new_id
 BIG = os.urandom(1_048_576 + 5)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
-    return str(request.getfixturevalue("postgres_migrated_url"))
-
-
 @pytest.fixture
 def app(url: str, tmp_path: Path) -> Iterator[Headway]:
     app = Headway(url, artifacts=str(tmp_path / "artifacts"))

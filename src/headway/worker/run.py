@@ -23,11 +23,8 @@ from headway.errors import (
     ArtifactsUnavailable,
     InvalidPayload,
     PayloadMismatch,
-    StoreFailed,
-    StoreUnavailable,
 )
 from headway.model.job import Claim, Report, Settlement
-from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import dead, failed
 from headway.model.spill import may_refer
@@ -66,7 +63,6 @@ INLINE_S = 1.0
 """The same limit in time."""
 STUBBORN_S = 5.0
 """How long a handler may take to end after it was interrupted, before its job is settled without it."""
-_CHILDREN_RETRY_S = 0.25
 
 
 class Runner:
@@ -86,7 +82,6 @@ class Runner:
         vault: Vault,
         places: Places | None,
         tracing: Tracing | None,
-        children: Callable[[str], Awaitable[Sequence[Child]]],
         slot_freed: Callable[[], None],
         mismatched: Callable[[Claim, str], None],
         out_of_reach: Callable[[Claim, str], None],
@@ -101,14 +96,14 @@ class Runner:
         self._state_limit = state_limit
         self._vault = vault
         self._tracing = tracing
-        self._children = children
         self._slot_freed = slot_freed
         self._mismatched = mismatched
         self._out_of_reach = out_of_reach
         self._own = OwnTransactions(database, self.running, result_limit=result_limit, state_limit=state_limit)
-        self._artifacts = None if places is None else ArtifactWriter(database.ops, places, patiently(database))
+        patient = patiently(database)
+        self._artifacts = None if places is None else ArtifactWriter(database.ops, places, patient)
         self._spill = ResultSpill(self._artifacts, result_limit=result_limit, spill_limit=spill_limit)
-        self._spilled = SpilledValues(database.ops, places, database.run)
+        self._spilled = SpilledValues(database.ops, places, patient)
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -152,14 +147,15 @@ class Runner:
         claim = run.claim
         try:
             if may_refer(claim.payload):
-                claim = await self._with_payload(claim)
+                claim = await self._spilled.with_payload(claim)
             ctx = run.ctx = handler.context(claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
             ctx.own_transactions = self._own
             ctx.artifact_writer = self._artifacts
             if self._closing:
                 ctx.stop()
             if handler.joins:
-                await self._bring_children(ctx)
+                assert isinstance(ctx, StepContext)
+                ctx.bring_children(await self._spilled.children_of(ctx.job_id))
             fn, args, kwargs = handler.invocation(ctx)
         except PayloadMismatch as error:
             self._mismatched(run.claim, str(error))
@@ -203,23 +199,6 @@ class Runner:
             return outcome
         except InvalidPayload as error:
             return settlement_for_bad_payload(run.claim, str(error))
-
-    async def _with_payload(self, claim: Claim) -> Claim:
-        while True:
-            try:
-                return await self._spilled.with_payload(claim)
-            except (StoreUnavailable, StoreFailed):
-                await asyncio.sleep(_CHILDREN_RETRY_S)  # as below
-
-    async def _bring_children(self, ctx: Context) -> None:
-        assert isinstance(ctx, StepContext)
-        while True:
-            try:
-                ctx.bring_children(await self._spilled.with_results(await self._children(ctx.job_id)))
-                return
-            except (StoreUnavailable, StoreFailed):
-                # not the step's fault: keep trying for as long as the lease is held
-                await asyncio.sleep(_CHILDREN_RETRY_S)
 
     async def _call(
         self, run: Execution, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]

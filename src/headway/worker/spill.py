@@ -66,6 +66,10 @@ class SpilledValues:
             return claim
         return msgspec.structs.replace(claim, payload=(await self._bytes_of(found)).decode())
 
+    async def children_of(self, job_id: str) -> Sequence[Child]:
+        """The children of a machine, with their results."""
+        return await self.with_results(await self._run(self._ops.children(job_id, fence=None, tenant_id=None)))
+
     async def with_results(self, children: Sequence[Child]) -> Sequence[Child]:
         """The children with their results."""
         if not any(type(each.result) is Spilled for each in children):

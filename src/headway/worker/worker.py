@@ -232,7 +232,6 @@ class Worker:
             vault=self._vault,
             places=self._places,
             tracing=self._tracing,
-            children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
             slot_freed=lambda: self._fetcher.slot_freed(),
             mismatched=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
             out_of_reach=lambda claim, why: self._fetcher.returned.out_of_reach(claim, why),
