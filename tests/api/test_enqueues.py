@@ -11,6 +11,8 @@ from headway import Headway
 from headway.api import Api
 from headway.app.verbs import Verbs
 from headway.errors import QueueFull, StoreUnavailable
+from headway.model.ids import new_id
+from headway.model.job import NewJob
 
 WELCOME = {"kind": "welcome", "payload": {"user_id": 7}}
 
@@ -33,6 +35,19 @@ def at_once(
     return loop.run_until_complete(asyncio.wait_for(run(), 60))
 
 
+def counted(monkeypatch: Any) -> list[int]:
+    """How many jobs each transaction stores from now on."""
+    sizes: list[int] = []
+    enqueue_many = Verbs.aenqueue_many
+
+    async def count(self: Verbs, jobs: list[Any], **options: Any) -> Any:
+        sizes.append(len(jobs))
+        return await enqueue_many(self, jobs, **options)
+
+    monkeypatch.setattr(Verbs, "aenqueue_many", count)
+    return sizes
+
+
 def test_each_of_many_has_its_own_answer(
     app: Headway,
     api: Api,
@@ -40,14 +55,8 @@ def test_each_of_many_has_its_own_answer(
     keys: dict[str, str],
     monkeypatch: Any,
 ) -> None:
-    sizes: list[int] = []
+    sizes = counted(monkeypatch)
     enqueue_many = Verbs.aenqueue_many
-
-    async def counted(self: Verbs, jobs: list[Any], **options: Any) -> Any:
-        sizes.append(len(jobs))
-        return await enqueue_many(self, jobs, **options)
-
-    monkeypatch.setattr(Verbs, "aenqueue_many", counted)
     bodies: list[dict[str, Any]] = [{**WELCOME, "priority": n, "delay": "1h" if n % 3 == 0 else 0} for n in range(20)]
     bodies[5]["payload"] = {"user_id": "seven"}  # not valid: it gets no further than the definition's schema
     answers = at_once(api, loop, keys["producer"], bodies, twice=True)
@@ -67,7 +76,7 @@ def test_each_of_many_has_its_own_answer(
     async def refusing(self: Verbs, jobs: list[Any], **options: Any) -> Any:
         if any(job.priority == 3 for job in jobs):
             raise QueueFull("full")
-        return await counted(self, jobs, **options)
+        return await enqueue_many(self, jobs, **options)
 
     sizes.clear()
     monkeypatch.setattr(Verbs, "aenqueue_many", refusing)
@@ -83,3 +92,22 @@ def test_each_of_many_has_its_own_answer(
     monkeypatch.setattr(Verbs, "aenqueue_many", away)
     assert {said.status_code for said in at_once(api, loop, keys["producer"], [WELCOME] * 5)} == {503}
     assert api._parts.enqueues._lanes == {}
+
+
+def test_requests_that_come_shortly_after_one_another_share_a_transaction(
+    app: Headway, api: Api, loop: asyncio.AbstractEventLoop, keys: dict[str, str], monkeypatch: Any
+) -> None:
+    """The first of clients that were answered together must not get a transaction of its own."""
+    sizes = counted(monkeypatch)
+    acme = app.tenant("acme")
+
+    async def one(passes: int) -> None:
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        await api._parts.enqueues.enqueue(acme, NewJob(id=new_id(), kind="welcome"), None)
+
+    async def run() -> None:
+        await asyncio.gather(*map(one, range(20)))
+
+    loop.run_until_complete(asyncio.wait_for(run(), 60))
+    assert sizes == [20]

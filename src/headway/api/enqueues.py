@@ -15,8 +15,12 @@ from headway.model.job import Brief, Enqueued, NewJob
 from headway.model.request import Request
 
 _MOST_JOBS = 100
+_ENOUGH_JOBS = 32  # to begin with: while these commit, the next ones come
+_PASSES = 3  # of the event loop, which a request takes at most from its socket to here
 _MOST_CHARACTERS = 256 * 1024  # of their payloads: large ones gain nothing, and would keep small ones waiting
-_AT_ONCE = 2  # transactions of a tenant: the next one fills up while these commit
+# Batches of a tenant on their way at once. On PostgreSQL each is a transaction: the next one fills up while two commit.
+# On SQLite the writer commits whatever waits together, so none needs to fill up first.
+_AT_ONCE = {"postgres": 2, "sqlite": 16}
 
 Stored = tuple[Enqueued, Brief | None]
 """What became of a job, and its row; None if it was deleted meanwhile."""
@@ -49,7 +53,8 @@ class Enqueues:
             lane = self._lanes[verbs] = _Lane(self._app, verbs)
         one = _Waiting(job, request, asyncio.get_running_loop().create_future())
         lane.waiting.append(one)
-        if len(lane.tasks) < _AT_ONCE:
+        if not lane.is_called and len(lane.tasks) < _AT_ONCE[self._app.store.dialect]:
+            lane.is_called = True
             lane.tasks.add(asyncio.create_task(self._store_all(verbs, lane)))
         return await one.stored
 
@@ -58,6 +63,7 @@ class Enqueues:
         tracing = self._app._tracing
         try:
             with nullcontext() if tracing is None else tracing.sent_already():
+                await lane.fill()
                 while lane.waiting:
                     await lane.store_next()
         finally:
@@ -80,8 +86,19 @@ class _Lane:
         self._verbs = verbs
         self.waiting: deque[_Waiting] = deque()
         self.tasks: set[asyncio.Task[None] | None] = set()
+        self.is_called = False  # a task is about to take what waits
+
+    async def fill(self) -> None:
+        """Wait for the requests that are arriving now. Clients that were answered together ask again together; without
+        this the first of them would get a transaction of its own, and all others would wait for it."""
+        before = 0
+        while before < len(self.waiting) < _ENOUGH_JOBS:
+            before = len(self.waiting)
+            for _ in range(_PASSES):
+                await asyncio.sleep(0)
 
     async def store_next(self) -> None:
+        self.is_called = False
         batch = self._next_batch()
         if not await self._store(batch):
             for each in batch:  # one of them was refused: each gets its own answer

@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.errors import Duplicate, StoreError
 from headway.store.sqlite import SqliteStore
-from tests.store.engine.sqlite.sqlite_processes import count, enqueue, job, process, wait
+from tests.store.engine.sqlite.sqlite_processes import Locked, count, enqueue, job, process, wait
 
 
 class Commits:
@@ -56,6 +56,24 @@ def test_waiting_ops_share_one_commit_and_one_that_fails_fails_alone(store):
     assert isinstance(answers[3], StoreError)
     assert [len(answer) for answer in answers[4:]] == [1] * 20
     assert count(store) == 2 + 1 + 2 + 20
+
+
+def test_ops_that_come_while_another_process_has_the_lock_share_the_next_commit(store, path, library):
+    commits = Commits(store)
+
+    async def main() -> None:
+        with Locked(path, library) as other:
+            waiting = []
+            for _ in range(20):
+                waiting.append(asyncio.ensure_future(store.arun(store.ops.enqueue([job()]))))
+                await asyncio.sleep(0.002)  # the writer has taken the ones before
+            assert not any(one.done() for one in waiting)
+            await asyncio.to_thread(other.let_go)
+            await asyncio.gather(*waiting)
+
+    asyncio.run(main())
+    assert commits.count == 1
+    assert count(store) == 21
 
 
 def test_nothing_is_answered_before_its_commit(store):

@@ -58,6 +58,7 @@ class Writer:
         self._next = False  # the thread has ops and waits for its turn
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._going = False
         self._conn: Connection | None = None
         self._identity: Identity | None = None
 
@@ -123,37 +124,49 @@ class Writer:
                 self._thread.start()
 
     def _work(self) -> None:
-        going = True
-        while going:
-            group, going = self._next_group()
+        self._going = True
+        while self._going:
+            group = self._next_group()
             if group:
                 self._next = True
                 with self._turn:
                     self._next = False
                     began = time.monotonic()
-                    self._write(group)
+                    self._write(group, self._add_queued)
                 _answer(group)
                 if time.monotonic() - began > _LONG_WRITE_S:
                     time.sleep(LONGEST_PAUSE_S)
 
-    def _next_group(self) -> tuple[list[_Request], bool]:
-        """Waits for ops and gives all that are queued; False if the writer is to stop after them."""
+    def _next_group(self) -> list[_Request]:
+        """Waits for ops and gives all that are queued."""
         group: list[_Request] = []
-        request = self._queue.get()
-        try:
-            while request is not None:
-                group.append(request)
-                if len(group) == _LARGEST_GROUP:
-                    return group, True
-                request = self._queue.get_nowait()
-        except Empty:
-            return group, True
-        return group, False
+        self._add(group, self._queue.get())
+        self._add_queued(group)
+        return group
 
-    def _write(self, group: list[_Request]) -> None:
-        """Run the group to its commit; leaves a value or an error in each request, and never raises."""
+    def _add_queued(self, group: list[_Request]) -> None:
+        while self._going and len(group) < _LARGEST_GROUP:
+            try:
+                self._add(group, self._queue.get_nowait())
+            except Empty:
+                return
+
+    def _add(self, group: list[_Request], request: _Request | None) -> None:
+        if request is None:
+            self._going = False  # the thread ends after this group
+        else:
+            group.append(request)
+
+    def _write(self, group: list[_Request], grow: Callable[[list[_Request]], None] | None = None) -> None:
+        """Run the group to its commit; leaves a value or an error in each request, and never raises.
+
+        While another process has the lock, the group grows by what comes meanwhile: a commit costs as much as its first
+        op, and the lock may not be free again soon.
+        """
         patience: Patience | None = None
         while True:
+            if grow is not None:
+                grow(group)
             try:
                 conn = self._connected()
                 conn.execute("begin immediate")
