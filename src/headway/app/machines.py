@@ -176,9 +176,10 @@ class MachineVerbs(VerbBase):
         given = None if state is None else write(state)
 
         def steps() -> Steps[tuple[Enqueued, str]]:
-            job = yield from self._get(key).steps()
-            attempts = yield from ops.attempts(key, tenant_id=self._visible_tenant).steps()
-            signals = yield from ops.signals(key, tenant_id=self._visible_tenant).steps()
+            # raw: what it copies stays as it is, numbers of any length included
+            job = yield from self._get(key, raw=True).steps()
+            attempts = yield from ops.attempts(key, tenant_id=self._visible_tenant, raw=True).steps()
+            signals = yield from ops.signals(key, tenant_id=self._visible_tenant, raw=True).steps()
             if job.step is None:
                 raise NotAllowed(f"job {key} is a plain job, not a machine: app.retry(…) runs it again")
             if not attempts:

@@ -34,9 +34,9 @@ class TrainVerbs(VerbBase):
         """
         return self._run(self._trains(blocked, tenant, limit, after))
 
-    def train(self, train: str, *, limit: int = 1_000) -> list[Job]:
+    def train(self, train: str, *, limit: int = 1_000, raw: bool = False) -> list[Job]:
         """The unfinished cars of a train in their order, the locomotive first; empty if there is no such train."""
-        return self._read(self._cars(train, limit))
+        return self._read(self._cars(train, limit, raw), raw=raw)
 
     def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None, conn: Any = None) -> None:
         """Start no further car of the train until it is resumed; the running one goes on to its end."""
@@ -95,8 +95,9 @@ class TrainVerbs(VerbBase):
             after=None if after is None else _name(after),
         )
 
-    def _cars(self, train: str, limit: int) -> Op[list[Job]]:
-        return self._store.ops.cars(_name(train), tenant_id=self._id_of(self._own_tenant), limit=page_size(limit))
+    def _cars(self, train: str, limit: int, raw: bool) -> Op[list[Job]]:
+        tenant_id = self._id_of(self._own_tenant)
+        return self._store.ops.cars(_name(train), tenant_id=tenant_id, limit=page_size(limit), raw=raw)
 
     def _hold_train(self, train: str, reason: str | None, actor: str | None) -> Op[None]:
         if reason is not None:

@@ -51,7 +51,7 @@ def test_a_wait_for_a_result_ends_with_the_server(
 def test_json_passes_through_as_text(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["operator"])
     json = {"Content-Type": "application/json"}
-    body = f'{{"kind": "report", "payload": {TEXT}}}'
+    body = f'{{"kind": "report", "payload": {TEXT}, "train": "t"}}'
     made = ask.post("/jobs", content=body, headers=json).json()["id"]
     batch = ask.post("/jobs/batch", content=f'{{"jobs": [{body}, {body}]}}', headers=json).json()["jobs"][1]["id"]
     other = ask.post("/jobs", json={"kind": "report"}).json()["id"]
@@ -60,6 +60,8 @@ def test_json_passes_through_as_text(app: Headway, client: Any, keys: dict[str, 
     for job_id in (made, batch, other):
         assert f'"payload":{TEXT},' in ask.get(f"/jobs/{job_id}").text
     assert ask.get("/jobs").text.count(TEXT) == 4
+    assert ask.get("/queues/default/jobs").text.count(TEXT) == 2  # the others come later in the train
+    assert ask.get("/trains/t").text.count(TEXT) == 3
     event = ask.post("/events", content=f'{{"name": "sold", "payload": {TEXT}}}', headers=json).json()["id"]
     assert TEXT in ask.get(f"/events/{event}").text
     assert TEXT in ask.get("/events").text

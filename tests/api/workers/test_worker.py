@@ -160,7 +160,7 @@ def test_many_at_once(app: Headway, work: Any) -> None:
 def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> None:
     app.change_definition("order", queue="mail")
     job_id = app.enqueue("order", {"n": 1}).id
-    (job,) = work.claim()
+    (job,) = work.claim(kinds=["order@2"])  # which has not begun, so that any version may take it
     said = work.say("complete", job, outcome={"next": "pay", "state": {"n": 2}}, **{"continue": True}).json()
     assert (said["status"], said["job"]["fence"], said["job"]["step"]) == ("running", 2, "pay")
     assert said["job"]["state"] == {"n": 2}
@@ -179,14 +179,14 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> No
     traces = [{name: each[name] for name in sender} for each in job["signals"]]
     assert traces == [sender, dict.fromkeys(sender)], "a step knows what sent the signal that woke it"
     assert (job["step"], job["signals"][0]["payload"], job["state"]) == ("ship", {"sum": 5}, {"n": 2})
-    children = [{"kind": "welcome", "payload": {"user_id": n}} for n in range(2)]
+    children = [{"kind": "welcome", "payload": {"user_id": 10**30 + n}} for n in range(2)]
     read = {"signals": [job["signals"][0]["id"]]}
     said = work.say("complete", job, outcome={"spawn": children, "then": "end"} | read)
     assert said.json()["status"] == "waiting", said.text
     assert [each.status for each in app.signals(job_id)] == ["consumed", "pending"]
     for child in work.claim():
-        work.say("complete", child, result=child["payload"]["user_id"])
-    (job,) = work.claim()
+        work.say("complete", child, result=child["payload"]["user_id"] - 10**30)
+    (job,) = work.claim(kinds=["welcome", "order@1"])  # the version that its first outcome named
     assert (job["step"], [child["result"] for child in job["children"]]) == ("end", [0, 1])
     assert work.say("complete", job, outcome={"sleep": 0, "then": "last"}).json()["status"] == "queued"
     (job,) = work.claim()
@@ -199,6 +199,23 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> No
     app.enqueue("order", {"n": 1})
     (job,) = work.claim()
     assert work.say("complete", job, outcome={"stop": "enough"}).json()["status"] == "failed"
+    # a worker of another version leaves it to others
+    job_id = app.enqueue("order", {"n": 1}).id
+    (job,) = work.claim()
+    assert work.say("complete", job, outcome={"next": "pay"}).json()["status"] == "queued"
+    assert (work.claim(kinds=["order@2"]), app.get(job_id).status) == ([], "scheduled")
+
+
+def test_a_fork_keeps_numbers_of_any_length(app: Headway, work: Any, client: Any) -> None:
+    app.change_definition("order", queue="mail")
+    root = client(app.create_api_key("root", "superadmin").text)
+    job_id = root.post("/jobs", json={"kind": "order", "payload": {"n": 10**30}}).json()["id"]
+    (job,) = work.claim()
+    work.say("complete", job, outcome={"next": "pay", "state": {"n": 10**31}}, **{"continue": True})
+    for asked, state in (({"at": 2}, 10**31), ({"state": {"n": 10**32}}, 10**32), ({"state": None}, 10**31)):
+        made = root.post(f"/jobs/{job_id}/fork", json=asked)
+        assert made.status_code == 201, made.text
+        assert (made.json()["payload"], made.json()["state"]) == ({"n": 10**30}, {"n": state})
 
 
 def test_results_too_large_for_a_row_spill(app: Headway, client: Any, work: Any, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ async def list_queue(call: Call[None, PageQuery]) -> Listed:
     async def fetch(count: int, after: str | None) -> list[Job]:
         kinds = call.key.kinds or None
         return await call.verbs.ajobs(
-            queue=name, status="queued", kind=kinds, order="run", limit=min(count, 10_000), after=after
+            queue=name, status="queued", kind=kinds, order="run", limit=min(count, 10_000), after=after, raw=True
         )
 
     return await page(f"queue {name}", call.query, fetch, key=lambda job: job.cursor, show=job_view)

@@ -23,6 +23,7 @@ from headway.model.status import UNFINISHED, Status
 routes = Routes("job actions")
 
 U = msgspec.UnsetType
+_NULL = msgspec.Raw(b"null")
 
 
 class Changed(msgspec.Struct):
@@ -159,7 +160,7 @@ async def signal_job(call: Call[SignalIn, None]) -> Answer:
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):
     at: int | None = None  # the execution, by its fence; by default the last
-    state: Any = None
+    state: Json | U = msgspec.UNSET
     step: str | None = None  # another than the execution ran
 
 
@@ -167,7 +168,8 @@ class Fork(msgspec.Struct, forbid_unknown_fields=True):
 async def fork_job(call: Call[Fork, None]) -> Answer:
     """Start a new machine from a step of this one."""
     job = await visible_job(call)
-    made = await call.verbs.afork(job.id, call.body.at, call.body.state, step=call.body.step, actor=call.actor)
+    state = None if call.body.state in (msgspec.UNSET, _NULL) else call.body.state
+    made = await call.verbs.afork(job.id, call.body.at, state, step=call.body.step, actor=call.actor)
     return Answer(201, job_view(await call.verbs.aget(made.id, raw=True)))
 
 

@@ -121,7 +121,7 @@ async def clear_train(call: Call[None, None]) -> Cleared:
 async def _shown(call: Call[Any, Any], limit: int) -> dict[str, Any]:
     key = call.params["key"]
     found = [each for each in await _train(call, key) if each.train == key]
-    cars = await call.verbs.atrain(key, limit=limit)
+    cars = await call.verbs.atrain(key, limit=limit, raw=True)
     seen = [job for job in cars if _may_see(call, job)]
     if not found or (cars and not seen):
         raise NotFound(f"there is no train {key!r} with unfinished cars or on hold")

@@ -27,7 +27,7 @@ from headway.api.workers.requests import (
     valid_id,
     valid_worker_id,
 )
-from headway.api.workers.views import ClaimedJob, claimed
+from headway.api.workers.views import ClaimedJob, claimed, version_of
 from headway.clock import from_micros
 from headway.errors import ArtifactElsewhere, ArtifactGone, ArtifactsUnavailable, LeaseLost
 from headway.model.codec import check_text
@@ -139,14 +139,11 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
 
 async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
     """Those that the worker and its key know, and that fit into an answer; the others are given back."""
-    lists = [set(kinds) for kinds in (call.body.kinds, call.key.kinds) if kinds]
-    if lists:
-        known = set.intersection(*lists)
-        unknown = [claim for claim in claims if claim.kind not in known]
-        if unknown:
-            delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
-            await call.app.store.arun(call.app.store.ops.release(keys_of(unknown), delay_ms=delay_ms))
-            claims = [claim for claim in claims if claim.kind in known]
+    unknown = [claim for claim in claims if not _is_known(call, claim)]
+    if unknown:
+        delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
+        await call.app.store.arun(call.app.store.ops.release(keys_of(unknown), delay_ms=delay_ms))
+        claims = [claim for claim in claims if claim not in unknown]
     size = 0
     for place, claim in enumerate(claims):
         size += claim.size
@@ -154,6 +151,17 @@ async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
             await call.app.store.arun(call.app.store.ops.release(keys_of(claims[place:]), delay_ms=0))
             return claims[:place]
     return claims
+
+
+def _is_known(call: Call[ClaimIn, None], claim: Claim) -> bool:
+    """A worker that names a version of a machine gets those of it, and those that have not begun."""
+    if call.key.kinds and claim.kind not in call.key.kinds:
+        return False
+    kinds = call.body.kinds
+    if not kinds or claim.kind in kinds:
+        return True
+    version = version_of(claim)
+    return any(each == f"{claim.kind}@{version or each.partition('@')[2]}" for each in kinds)
 
 
 async def _shown(call: Call[Any, None], worker_id: str, claims: list[Claim]) -> list[ClaimedJob]:

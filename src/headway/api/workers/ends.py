@@ -147,7 +147,8 @@ async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
             call.check_options(child.kind, options)
         options["created_by"] = call.actor
         now, limit = app.clock.now(), app.payload_limit
-        built = app._definitions.build(child.kind, child.payload, options, now=now, limit=limit)
+        payload: Any = {} if isinstance(child.payload, U) else msgspec.Raw(bytes(child.payload))
+        built = app._definitions.build(child.kind, payload, options, now=now, limit=limit)
         call.check_touch(queue=built.queue, kind=built.kind)
         children.append(built)
     return children

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from headway.api.wire.problems import Refused
-from headway.api.wire.views import Json
+from headway.api.wire.views import Json, JsonObject
 from headway.api.workers.quoted import quoted_error
 from headway.api.workers.requests import valid_id
 from headway.define import checks
@@ -29,7 +29,7 @@ class ChildIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A job to spawn; its options are those of its kind's definition."""
 
     kind: str
-    payload: dict[str, Any] = {}
+    payload: JsonObject | U = msgspec.UNSET
     queue: str | U = msgspec.UNSET
     priority: int | U = msgspec.UNSET
     delay: str | float | U = msgspec.UNSET

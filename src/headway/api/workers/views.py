@@ -95,6 +95,11 @@ def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:
     return job, place
 
 
+def version_of(claim: Claim) -> int | None:
+    """The version of a machine that has begun."""
+    return None if claim.checkpoint is None else _checkpoint(claim.checkpoint).version
+
+
 def continued(job: Job, fence: int, turn: Turn, signals: str | None) -> ClaimedJob:
     """The next step of a machine, which goes on at once."""
     return ClaimedJob(

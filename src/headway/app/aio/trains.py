@@ -31,10 +31,10 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._trains(blocked, tenant, limit, after))
 
-    async def atrain(self, train: str, *, limit: int = 1000) -> list[Job]:
+    async def atrain(self, train: str, *, limit: int = 1000, raw: bool = False) -> list[Job]:
         """The unfinished cars of a train in their order, the locomotive first; empty if there is no such train."""
         await self._aensure_known(self._own_tenant)
-        return await self._aread(self._cars(train, limit))
+        return await self._aread(self._cars(train, limit, raw), raw=raw)
 
     async def ahold_train(
         self, train: str, *, reason: str | None = None, actor: str | None = None, conn: Any = None

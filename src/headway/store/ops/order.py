@@ -54,7 +54,7 @@ class Order(Protocol):
         its last name, so it may have more than `limit`."""
         ...
 
-    def cars(self, train: str, *, tenant_id: str | None, limit: int) -> Op[list[Job]]:
+    def cars(self, train: str, *, tenant_id: str | None, limit: int, raw: bool = False) -> Op[list[Job]]:
         """The unfinished cars of a train in their order, the locomotive first. tenant_id None is the default tenant."""
         ...
 

@@ -116,8 +116,8 @@ class TrainVerbs:
     ) -> Op[list[Train]]:
         return read(_TRAINS, [tenant_id, train, after, blocked, limit], lambda rows: [_train(row) for row in rows])
 
-    def cars(self, train: str, *, tenant_id: str | None, limit: int) -> Op[list[Job]]:
-        return read(_CARS, [tenant_id or DEFAULT_TENANT_ID, train, limit], lambda rows: [job(row) for row in rows])
+    def cars(self, train: str, *, tenant_id: str | None, limit: int, raw: bool = False) -> Op[list[Job]]:
+        return read(_CARS, [tenant_id or DEFAULT_TENANT_ID, train, limit], lambda rows: [job(row, raw) for row in rows])
 
     def train_place(self, job_id: str) -> Op[tuple[int, str | None]]:
         return read(_TRAIN_PLACE, [job_id], lambda rows: tuple(rows[0]) if rows else (0, None))

@@ -118,11 +118,11 @@ class TrainVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def cars(self, train: str, *, tenant_id: str | None, limit: int) -> Op[list[Job]]:
+    def cars(self, train: str, *, tenant_id: str | None, limit: int, raw: bool = False) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
             rows = yield Statement(_SQL["cars"], (tenant_id or DEFAULT_TENANT_ID, train, limit))
             order = {job_id: n for n, (job_id,) in enumerate(rows)}
-            jobs = yield from read_jobs(list(order))
+            jobs = yield from read_jobs(list(order), raw=raw)
             return sorted(jobs, key=lambda job: order[job.id])
 
         return SqliteOp(steps, writes=False)
