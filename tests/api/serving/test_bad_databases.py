@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, closing, suppress
+import time
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -15,7 +16,10 @@ import pytest
 
 from headway import Headway
 from headway.api import Api, application, streams
+from headway.api.serving import database_watch
 from headway.api.serving.schema_watch import SchemaWatch
+from headway.model.ids import new_id
+from headway.store.postgres.engine.pool import SIZE
 from headway.store.sqlite.engine.migrate import VERSION
 from tests.api.conftest import Stream
 from tests.crash.chaos.faults import NotHere, small_disk
@@ -186,3 +190,28 @@ def test_a_tenant_whose_reads_are_slow_delays_no_other_tenants_streams(
             hangs.set()
 
     loop.run_until_complete(watch())
+
+
+@pytest.mark.parametrize("app", ["postgres"], indirect=True)
+def test_neither_busy_connections_nor_a_held_up_server_are_a_silent_database(
+    app: Headway, loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_watch, "_TICK_S", 0.02)
+    watch = database_watch.DatabaseWatch(app)
+
+    async def ask() -> None:
+        async with AsyncExitStack() as stack:
+            for _ in range(SIZE):
+                await stack.enter_async_context(app.store._apool.connection())  # type: ignore[attr-defined]
+            await watch._ask()
+        assert not watch._silent
+        # a question of several statements, as one that has to connect first
+        monkeypatch.setattr(app.store.ops, "now", lambda: app.store.ops.attempts(new_id(), tenant_id=None))
+        asking = asyncio.create_task(watch._ask())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        time.sleep(0.3)  # as on a machine with far more to do than it can
+        await asking
+        assert not watch._silent
+
+    loop.run_until_complete(ask())

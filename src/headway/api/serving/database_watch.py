@@ -16,7 +16,7 @@ _log = get_logger("headway.api")
 _TICK_S = 0.1
 _SLOW_S = 0.3  # a request that takes longer makes us ask whether the database is there at all
 _EVERY_S = 1.0  # how often to ask while requests take long
-_SILENCE_S = 1.0  # it answers a question about nothing within this, or is taken for silent
+_SILENCE_TICKS = 10  # it answers a question about nothing within so many, or is taken for silent
 
 
 class DatabaseWatch:
@@ -71,8 +71,12 @@ class DatabaseWatch:
     async def _ask(self) -> None:
         store = self._app.store
         question = asyncio.create_task(store.arun(store.ops.now()))
-        done, _ = await asyncio.wait({question}, timeout=_SILENCE_S)
-        if not done:
+        # ticks, not a second by the clock: while this process is held up itself, nobody reads an answer that is there
+        for _ in range(_SILENCE_TICKS):
+            done, _pending = await asyncio.wait({question}, timeout=_TICK_S)
+            if done:
+                break
+        else:
             self._set_silent(True)  # first: it is not worth asking a silent server to break off what it does
             for limit in list(self._open):
                 limit.reschedule(0)

@@ -21,11 +21,11 @@ def call(
     return Op(steps, writes=True, repeatable=repeatable, urgent=urgent)
 
 
-def read(sql: str, params: Sequence[Any], shape: Any) -> Op[Any]:
+def read(sql: str, params: Sequence[Any], shape: Any, *, urgent: bool = False) -> Op[Any]:
     def steps() -> Steps[Any]:
         return shape((yield Statement(sql, params)))
 
-    return Op(steps, writes=False)
+    return Op(steps, writes=False, urgent=urgent)
 
 
 def first(rows: Rows) -> Any:
