@@ -8,9 +8,11 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -29,6 +31,38 @@ def test_a_program_ends_with_its_code_its_output_and_its_pid(bench: Bench) -> No
     assert bench.heard("stdout") == ended.stdout
     assert bench.heard("stderr") == b"bad\n"
     assert (ended.stdout_size, ended.stderr_size) == (len(ended.stdout), 4)
+
+
+def test_uvloop_closes_no_descriptor_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    # it closes a pipe itself and then by its file object: in between, another thread may have got the number
+    uvloop = pytest.importorskip("uvloop")
+    twice: list[int] = []
+
+    class Watched:
+        def __init__(self, file: IO[bytes]) -> None:
+            self.fd = os.dup(file.fileno())
+            file.close()
+
+        def fileno(self) -> int:
+            return self.fd
+
+        def close(self) -> None:
+            try:
+                os.close(self.fd)
+            except OSError:
+                twice.append(self.fd)
+
+    class Popen(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **keywords: Any) -> None:
+            super().__init__(*args, **keywords)
+            for name in ("stdin", "stdout"):
+                if (file := getattr(self, name)) is not None:
+                    setattr(self, name, Watched(file))
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(bench.process("/bin/echo", "done").run()).stdout == b"done\n"
+    assert twice == []
 
 
 def test_arguments_environment_and_folder_are_exactly_what_was_ordered(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import marshal
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -88,7 +89,9 @@ class Process:
         self._on_start = on_start
         self._on_output = on_output
         self._supervisor: subprocess.Popen[bytes]
-        self._control: asyncio.WriteTransport | None = None
+        self._orders: socket.socket
+        self._frames: socket.socket
+        self._control: asyncio.StreamWriter | None = None
         self.ended: Ended | None = None
 
     async def run(self) -> Ended:
@@ -97,7 +100,7 @@ class Process:
         Cancelled, it asks the program to end, and raises CancelledError once nothing of it is left.
         """
         try:
-            self._supervisor = _start()
+            self._supervisor, self._orders, self._frames = _start()
         except OSError as error:
             raise NotStarted("supervisor", error.errno or 0) from error
         # no await since its start, so a cancellation cannot miss it
@@ -129,11 +132,8 @@ class Process:
 
     async def _attend(self) -> Ended:
         """Send the order, read the frames, and wait for the supervisor to end."""
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        process = self._supervisor
-        listening, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
-        control, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        reader, listening = await asyncio.open_unix_connection(sock=self._frames)
+        _, control = await asyncio.open_unix_connection(sock=self._orders)
         try:
             order = marshal.dumps(msgspec.structs.asdict(self._order))
             control.write(struct.pack("!I", len(order)) + order)
@@ -166,7 +166,7 @@ class Process:
                     self.ended = _ended(body)
 
     async def _see_off(self) -> None:
-        """Reap the supervisor: its pipe is closed, so it has ended or is about to."""
+        """Reap the supervisor: its socket is closed, so it has ended or is about to."""
         for attempt in range(1_000):
             if self._supervisor.poll() is not None:
                 return
@@ -175,18 +175,32 @@ class Process:
             await asyncio.sleep(0.001 if attempt < 20 else 0.01)
 
 
-def _start() -> subprocess.Popen[bytes]:
-    """Start by vfork, in about 1 ms. No child watcher is needed: when its pipe closes, it has ended."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", _SCRIPT],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        # only those variables that some builds of Python need to start
-        env={name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name)) is not None},
-        cwd="/",
-        start_new_session=True,
-    )
+def _start() -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
+    """Start by vfork, in about 1 ms; gives the supervisor, the socket for orders to it, and the one that its frames
+    come from. No child watcher is needed: when that one closes, it has ended.
+
+    Sockets, not pipes: uvloop closes a pipe's descriptor twice, and a thread that opened a file in between would lose
+    it.
+    """
+    orders, stdin = socket.socketpair()
+    frames, stdout = socket.socketpair()
+    with stdin, stdout:
+        try:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-I", "-S", _SCRIPT],
+                stdin=stdin.fileno(),
+                stdout=stdout.fileno(),
+                stderr=subprocess.DEVNULL,
+                # only those variables that some builds of Python need to start
+                env={name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name)) is not None},
+                cwd="/",
+                start_new_session=True,
+            )
+        except BaseException:
+            orders.close()
+            frames.close()
+            raise
+    return supervisor, orders, frames
 
 
 def _ended(body: bytes) -> Ended:

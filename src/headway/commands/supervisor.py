@@ -1,6 +1,6 @@
 """Runs one program and ends every process that it starts: a script that imports nothing of Headway.
 
-`process.py` starts it as `python -I -S supervisor.py`, in a session of its own. Standard input is the control pipe:
+`process.py` starts it as `python -I -S supervisor.py`, in a session of its own. Standard input is the control socket:
 first the order (a length and a marshalled dict), then `T` to end the program, `H` to do so sooner; if it closes, the
 worker died. Standard output carries frames to the worker: a letter, a length, a body.
 
@@ -193,7 +193,7 @@ class Supervisor:
         for stream in self.streams:
             if stream.fd >= 0:
                 poll.register(stream.fd, select.POLLIN)
-        until = now + 1.0  # check that the worker lives: a fork of it may hold the control pipe open
+        until = now + 1.0  # check that the worker lives: a fork of it may hold the control socket open
         if self.killing_at is not None:
             until = now + 0.01
         elif self.asked_at is not None:
@@ -489,7 +489,7 @@ def read_order() -> dict[str, Any]:
 
 
 def main() -> None:
-    # only the worker may end this process, by the pipe: systemd and terminals signal whole groups
+    # only the worker may end this process, by the socket: systemd and terminals signal whole groups
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
