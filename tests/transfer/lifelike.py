@@ -34,6 +34,13 @@ def stores(ctx: Context) -> None:
     ctx.artifact("report.csv", "a;b")
 
 
+@kinds.job(spill=True)
+def spills(what: str) -> str:
+    """Its payload and its result are too large for a row."""
+    _did(f"spilled {len(what)}")
+    return what
+
+
 @kinds.job(queue="limited", concurrency=1, concurrency_key="{what}", partition="{what}", rate="2/h", rate_key="{what}")
 def limited(what: str) -> None:
     _did(what)
@@ -71,7 +78,9 @@ class Album(Machine):
 
 def app_at(url: str, ledger: Path) -> Headway:
     os.environ[_ledger] = str(ledger)
-    app = Headway(url, hints=False, artifacts=str(ledger.with_name("artifacts")))
+    app = Headway(
+        url, hints=False, artifacts=str(ledger.with_name("artifacts")), payload_limit=1_000, result_limit=1_000
+    )
     app.include(kinds)
     return app
 
@@ -102,6 +111,7 @@ def fill(app: Headway) -> None:
     order = put(Order.using(unique_key="order:7").build(order=7))
     put(Order.build(order=8))
     put(stores.build())
+    put(spills.using(idempotency_key="spilled").build(what="x" * 1_500))
     album = put(Album.build())
     app.hold_train("slow", reason="not yet")
     put(work.using(idempotency_key="once").build(what="early once"))
@@ -124,6 +134,7 @@ def fill(app: Headway) -> None:
     put(work.using(delay="1h", priority=3).build(what="in an hour"))
     app.group([work.build(what="member 0"), work.build(what="member 1")], callback=work.build(what="callback"))
     put(work.using(tenant="acme", queue="shared").build(what="acme"))
+    put(spills.using(train="slow").build(what="y" * 1_600))
     put(limited.build(what="rated"))
     app.pause("paused")
     app.set_retention("paused", {"succeeded": "3d", "dead": "30d"})
@@ -132,7 +143,7 @@ def fill(app: Headway) -> None:
 
 AFTER = {
     "acme", "album child 0, child 1", "callback", "car 0", "car 1", "car 2", "car 3", "car 4", "child 1", "first",
-    "member 0", "member 1", "second", "shipped 7 1 {'paid': True}", "uploaded.txt",
+    "member 0", "member 1", "second", "spilled 1600", "shipped 7 1 {'paid': True}", "uploaded.txt",
 }  # fmt: skip
 
 

@@ -78,6 +78,7 @@ def test_a_moved_database_is_equal_in_every_row(app: Headway, urls: tuple[str, s
     empty = {"sessions", "requests", "job_lists", "artifact_trash"}
     assert {table.table for table in done.tables if not table.rows} == empty
     assert [step for step in steps if step.done > step.total] == []
+    assert [name.endswith(f":{tmp_path / 'artifacts'}") for name in done.artifact_stores] == [True]
     with _app(urls[1], tmp_path) as moved:
         assert _texts(moved) == before
         # the numbers go on behind those that were given out
@@ -300,6 +301,8 @@ def _check_work(app: Headway, ledger: Path) -> None:
         work.using(unique_key="w", unique_for="1d").build(what="again"),
     ]
     assert not any(job.created for job in app.enqueue_many(keyed))
+    found = [app.result(job.id).value for job in app.jobs(kind="spills", order="oldest")]
+    assert found == ["x" * 1_500, "y" * 1_600]
     waiting = app.counts()
     assert (waiting["waiting"], waiting["scheduled"], waiting["dead"]) == (1, 1, 1)
 

@@ -7,7 +7,7 @@ import click
 from headway.cli.program.click_classes import Command
 from headway.cli.program.confirm import confirm
 from headway.cli.program.invocation import Invocation, pass_invocation
-from headway.cli.program.output import Column, emit, many, note, say, table
+from headway.cli.program.output import Column, emit, many, merged, note, say, table
 from headway.cli.program.params import Duration
 from headway.cli.program.progress import Bar
 
@@ -78,10 +78,14 @@ def transfer(
             progress=lambda step: bar.show(step.stage, step.done, step.total),
         )
     if cli.json:
-        emit({"dry_run": False, "id": done.id, "source": done.source, "target": done.target, "tables": done.tables})
+        emit({"dry_run": False} | merged(done))
         return
     _show({part.table: part.rows for part in done.tables})
     say(f"the work of {done.source} is in {done.target} now, equal in every row that was moved")
+    for name in done.artifact_stores:
+        if name.startswith("folder:"):
+            place = name.partition("@")[2]
+            note(f"artifacts stay in {place}: name that folder in the setting artifacts, or workers will not find them")
     note("start the workers there, and set HEADWAY_URL; the old database refuses every write")
 
 

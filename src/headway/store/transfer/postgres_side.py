@@ -17,7 +17,7 @@ from headway.store.postgres.engine.pool import parameters
 from headway.store.postgres.store import PostgresStore
 from headway.store.run import drive
 from headway.store.transfer.side import Counters, Note, named
-from headway.store.transfer.tables import REST, SEALED, Catalogue, Dialect, Found, Layout
+from headway.store.transfer.tables import ARTIFACT_STORES, REST, SEALED, Catalogue, Dialect, Found, Layout
 from headway.store.transfer.values import canonical, cast_key, read_postgres, written_postgres
 
 _LARGEST = 4 * 1024 * 1024  # characters of one insert
@@ -166,6 +166,9 @@ class PostgresSide:
 
     def running(self) -> int:
         return int(self._run("select count(*) from jobs where status = 'running'")[0][0])
+
+    def artifact_stores(self) -> list[str]:
+        return [name for (name,) in self._run(ARTIFACT_STORES)]
 
     def process_rest(self) -> int:
         def execute(request: Statement | Batch) -> Rows:

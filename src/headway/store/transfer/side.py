@@ -90,6 +90,10 @@ class Side(Protocol):
         """How many jobs run."""
         ...
 
+    def artifact_stores(self) -> list[str]:
+        """The stores of all artifacts, as their rows name them."""
+        ...
+
     def process_rest(self) -> int:
         """Inside `writing`: process some arrivals, and add up some stats; gives how many of both are left."""
         ...

@@ -12,7 +12,7 @@ from headway.store.sqlite.engine.errors import MOVED
 from headway.store.sqlite.engine.file import File
 from headway.store.sqlite.store import SqliteStore
 from headway.store.transfer.side import Counters, Note
-from headway.store.transfer.tables import REST, SEALED, Catalogue, Dialect, Found, Layout
+from headway.store.transfer.tables import ARTIFACT_STORES, REST, SEALED, Catalogue, Dialect, Found, Layout
 from headway.store.transfer.values import canonical, for_sqlite
 
 _BUSY_MS = 60_000
@@ -153,6 +153,9 @@ class SqliteSide:
     def running(self) -> int:
         ((count,),) = self._run("select count(*) from jobs where status = 'running'")
         return int(count)
+
+    def artifact_stores(self) -> list[str]:
+        return [name for (name,) in self._run(ARTIFACT_STORES)]
 
     def process_rest(self) -> int:
         ops = self.store.ops

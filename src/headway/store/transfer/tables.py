@@ -121,6 +121,8 @@ select (select count(*) from arrivals) + (select count(*) from stat_deltas) + (s
 """
 """How much of what is not moved has to be done at the source first."""
 
+ARTIFACT_STORES = "select distinct store from artifacts order by store"
+
 SEALED = (*(table.name for table in TABLES), "workers")
 """The tables whose writes a sealed database refuses."""
 

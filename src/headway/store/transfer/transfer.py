@@ -37,6 +37,7 @@ class Transferred(msgspec.Struct, frozen=True):
     target: str
     history: bool
     tables: tuple[Compared, ...]
+    artifact_stores: tuple[str, ...]  # bytes are not moved: folders and buckets in which those of moved rows are
 
     @property
     def rows(self) -> int:
@@ -81,6 +82,7 @@ class Transfer:
             target=self._target.describe(),
             history=note.history,
             tables=tuple(compared),
+            artifact_stores=tuple(self._target.artifact_stores()),
         )
 
     def abort(self) -> None:
