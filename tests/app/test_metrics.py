@@ -161,6 +161,7 @@ def test_names_follow_prometheus_conventions() -> None:
         assert re.fullmatch(r"headway(_[a-z]+)+", metric.name)
         assert metric.name.endswith("_total") == (metric.type == "counter")
         assert metric.help.endswith(".")
+        assert not {"quantile", "le"} & set(metric.labels)  # only of summaries and histograms
         assert metric.type != "histogram" or metric.name.endswith("_seconds")
 
 

@@ -84,9 +84,11 @@ METRICS = (
         *("tenant", "what"),
     ),
     _database(
-        "headway_recent_wait_seconds", "How long executions of the last five minutes waited.", "tenant", "quantile"
+        "headway_recent_wait_seconds", "How long executions of the last five minutes waited: quantile q.", "tenant", "q"
     ),
-    _database("headway_recent_run_seconds", "How long executions of the last five minutes took.", "tenant", "quantile"),
+    _database(
+        "headway_recent_run_seconds", "How long executions of the last five minutes took: quantile q.", "tenant", "q"
+    ),
     _database(
         "headway_errors",
         "How often an error has happened since its first time, of the 50 most frequent that were seen in the last "
