@@ -16,7 +16,7 @@ from headway import secrets
 from headway.dashboard import live
 from headway.dashboard.drawn import chart
 from headway.dashboard.shown import numbers, times
-from headway.dashboard.shown.json_text import json_html, kept_secrets, masked_json, without_redacted
+from headway.dashboard.shown.json_text import json_beginning, json_html, kept_secrets, masked_json, without_redacted
 from headway.dashboard.shown.schema_form import inputs_of, payload_of
 from headway.printable import printable
 
@@ -81,6 +81,20 @@ def test_what_is_or_looks_like_a_secret_is_masked_and_comes_back_when_left_alone
     assert json.loads(without_redacted('{"a": 1, "b": "[redacted]"}')) == {"a": 1}
     for broken in ('{"password": ', '{"password": [1', '{"password": }', "hunter2 password=hunter2abc"):
         assert isinstance(masked_json(broken), str)
+
+
+def test_secrets_are_masked_in_json_that_is_too_long_to_be_shown_whole() -> None:
+    many = ", ".join(f'{{"n": {n}, "token": ["deep-{n}"], "name": "customer {n}"}}' for n in range(5_000))
+    html = str(json_html(f'{{"password": "hunter2", "items": [{many}]}}'))
+    assert "hunter2" not in html
+    assert "deep-" not in html
+    assert "customer 7&#34;" in html
+    assert re.search(r"… \d{3},\d{3} more characters", html)
+    whole = '{"a": 1.50, "password": ["hunter2", {"b": "hunter2"}], "note": "x \\" <b>"}'
+    for end in range(len(whole)):
+        cut = str(json_beginning(whole[:end]))
+        assert "hunter2" not in cut, whole[:end]
+        assert "<b>" not in cut
 
 
 def test_a_tab_that_opens_during_a_look_is_not_shown_what_is_older_than_its_page(

@@ -14,7 +14,8 @@ from headway.secrets import REDACTED, is_secret_name, redact
 from headway.secrets.references import REFERENCE
 
 _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|([{}\[\],:])|([^\s{}\[\],:"]+))', re.S)
-_LONGEST = 200_000  # characters of JSON that are laid out; what is longer is shown as text, cut
+_LONGEST = 200_000  # characters of JSON that are laid out whole
+_BEGINNING = 20_000  # of what is longer
 _LONG_TEXT = 400
 _REDACTED, _REFERENCE = f'"{REDACTED}"', f'"{REFERENCE}"'
 _HARMLESS = ("null", "true", "false", '""')
@@ -22,17 +23,25 @@ _FOLD_FROM = 12  # lines of an object or list that is inside another
 
 
 def json_html(text: str | None) -> Markup:
-    """JSON text as a page shows it; what is not JSON is shown as text."""
+    """JSON text as a page shows it, of a long one the beginning; what is not JSON is shown as text."""
     if text is None:
         return Markup('<span class="muted">none</span>')
     if len(text) > _LONGEST:
-        more = f"… {len(text) - _LONGEST:,} more characters"
-        return Markup("{}<span class=muted>{}</span>").format(printable(text[:_LONGEST]), more)
+        more = f"{len(text) - _BEGINNING:,} more characters"
+        return json_beginning(text[:_BEGINNING]) + Markup('\n<span class="muted">… {}</span>').format(more)
     try:
         lines = _lines(_masked(text))
     except ValueError:
         return escape(printable(redact(text)))
     return _folded(lines)
+
+
+def json_beginning(text: str) -> Markup:
+    """The same of JSON that was cut anywhere: a token that is not whole is left out."""
+    try:
+        return _folded(_lines(_masked(text, cut=True)))
+    except ValueError:
+        return escape(printable(redact(text)))
 
 
 def masked_json(text: str) -> str:
@@ -44,21 +53,28 @@ def masked_json(text: str) -> str:
     return "".join(f"{part} " if part in (",", ":") else part for _, part in tokens)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def is_long(text: str | None) -> bool:
+    """Whether a page shows only its beginning."""
+    return text is not None and len(text) > _LONGEST
+
+
+def _tokens(text: str, *, cut: bool) -> Iterator[tuple[str, str]]:
     at = 0
     end = len(text.rstrip())
     while at < end:
         found = _TOKEN.match(text, at)
         if found is None:
+            if cut and text[at:].lstrip().startswith('"'):
+                return
             raise ValueError("not JSON")
         string, mark, word = found.groups()
         at = found.end()
         yield ("s", string) if string else ("mark", mark) if mark else ("word", word)
 
 
-def _masked(text: str) -> list[tuple[str, str]]:
+def _masked(text: str, *, cut: bool = False) -> list[tuple[str, str]]:
     """The tokens, without what a name or the look of a value says is secret. References to secrets stay."""
-    tokens = list(_tokens(text))
+    tokens = list(_tokens(text, cut=cut))
     if _may_hold_secrets(text):
         tokens = [("s", redact(part)) if kind == "s" else (kind, part) for kind, part in tokens]
     shown: list[tuple[str, str]] = []
@@ -68,7 +84,7 @@ def _masked(text: str) -> list[tuple[str, str]]:
         at += 1
         named = len(shown) > 1 and shown[-1] == ("mark", ":") and is_secret_name(_name(shown[-2][1]))
         if named and at < len(tokens):
-            end = _end_of_value(tokens, at)
+            end = _end_of_value(tokens, at, cut=cut)
             value = tokens[at:end]
             hidden = value[0][1] not in _HARMLESS and [part for _, part in value[:2]] != ["{", _REFERENCE]
             shown += [("masked", _REDACTED)] if hidden else value
@@ -87,7 +103,7 @@ def _name(token: str) -> str:
         return token.strip('"')
 
 
-def _end_of_value(tokens: list[tuple[str, str]], at: int) -> int:
+def _end_of_value(tokens: list[tuple[str, str]], at: int, *, cut: bool) -> int:
     depth = 0
     for index in range(at, len(tokens)):
         kind, part = tokens[index]
@@ -97,6 +113,8 @@ def _end_of_value(tokens: list[tuple[str, str]], at: int) -> int:
             raise ValueError("not JSON")
         if depth == 0:
             return index + 1
+    if cut:
+        return len(tokens)
     raise ValueError("not JSON")
 
 
