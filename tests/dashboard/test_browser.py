@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -285,6 +287,10 @@ def test_a_form_shows_what_it_will_do_while_one_types(chromium: Any, dashboard: 
         page.wait_for_selector(".said:has-text('It is paused')")
         page.click("button:has-text('Undo')")
         page.wait_for_selector(".said:has-text('It fires again')")
+        page.goto(dashboard.url)
+        tick = page.locator("svg [data-at]").first  # the axis of a chart is in the person's zone, too
+        there = datetime.fromisoformat(tick.get_attribute("data-at")).astimezone(ZoneInfo("Asia/Tokyo"))
+        assert tick.text_content() == f"{there:%H:%M}"
         page.goto(f"{dashboard.url}/jobs")
         page.click(f'tr[data-key="{dashboard.jobs["dead"]}"] >> text=Log')
         page.wait_for_selector("dialog[open]:has-text('550 no such user')")

@@ -6,6 +6,7 @@ import asyncio
 import doctest
 import json
 import re
+from datetime import UTC, datetime
 from html import unescape
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from headway import secrets
 from headway.dashboard import live
 from headway.dashboard.drawn import chart
-from headway.dashboard.shown import numbers, times
+from headway.dashboard.shown import links, numbers, times
 from headway.dashboard.shown.json_text import json_beginning, json_html, kept_secrets, masked_json, without_redacted
 from headway.dashboard.shown.schema_form import inputs_of, payload_of
 from headway.printable import printable
@@ -95,6 +96,19 @@ def test_secrets_are_masked_in_json_that_is_too_long_to_be_shown_whole() -> None
         cut = str(json_beginning(whole[:end]))
         assert "hunter2" not in cut, whole[:end]
         assert "<b>" not in cut
+
+
+def test_the_times_and_the_command_of_a_sentence_are_told_apart() -> None:
+    job = {"id": "0", "queue": "mail", "train": None}
+    now = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    said = "it waits for <b> since 2026-01-02T11:00:00+00:00 in queue mail: headway machines signal 0 <b>"
+    assert links.linked(said, job, lambda path: path, now) == (
+        'it waits for &lt;b&gt; since <time datetime="2026-01-02T11:00:00Z" data-form="minute" '
+        'title="2026-01-02 11:00:00 UTC">02 Jan, 11:00 UTC</time> in <a href="/queues/mail">queue mail</a>: '
+        "<code>headway machines signal 0 &lt;b&gt;</code>"
+    )
+    for other in ("at 99:99 UTC", "since 99:99 UTC", "2026-99-02T11:00:00Z", "it said 11:00 UTC"):
+        assert times.timed(other, now) == other
 
 
 def test_a_tab_that_opens_during_a_look_is_not_shown_what_is_older_than_its_page(

@@ -72,6 +72,7 @@ def _values(page: Page, visit: Visit | None, values: Mapping[str, Any]) -> dict[
         "here": visit.here,
         "may": visit.may,
         "moment": partial(_moment, visit),
+        "timed": partial(times.timed, now=visit.now),
     }
 
 

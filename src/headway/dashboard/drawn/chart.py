@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
+
+from headway.dashboard.shown.times import iso
 
 _WIDTH, _HEIGHT = 640, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 6, 10, 22
@@ -35,10 +37,10 @@ def bars(title: str, at: Sequence[datetime], series: Sequence[Series], show: Cal
             height = value / top * (_HEIGHT - _TOP - _BOTTOM)
             if height > 0:
                 ground -= height
+                left, width = _LEFT + index * step + step * 0.1, max(1.0, step * 0.8)
                 parts.append(
-                    Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
-                        each.shape, _LEFT + index * step + step * 0.1, ground, max(1.0, step * 0.8), height
-                    )
+                    f'<rect class="{each.shape}" x="{left:.1f}" y="{ground:.1f}" width="{width:.1f}" '
+                    f'height="{height:.1f}"/>'
                 )
     return _chart(title, at, series, parts, top, show)
 
@@ -59,7 +61,7 @@ def lines(title: str, at: Sequence[datetime], series: Sequence[Series], show: Ca
             if not down:
                 path.append("h0.1")  # a single value is a dot
             down = True
-        parts.append(Markup('<path class="line {}" d="{}"/>').format(each.shape, " ".join(path)))
+        parts.append(f'<path class="line {each.shape}" d="{" ".join(path)}"/>')
     return _chart(title, at, series, parts, top, show)
 
 
@@ -79,7 +81,7 @@ def _chart(
     title: str,
     at: Sequence[datetime],
     series: Sequence[Series],
-    parts: list[Markup],
+    parts: list[str],
     top: float,
     show: Callable[[float], str],
 ) -> Markup:
@@ -88,44 +90,41 @@ def _chart(
     for part in (0.0, 0.5, 1.0):
         y = ground - part * (ground - _TOP)
         frame.append(
-            Markup(
-                '<line class="axis" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text x="{}" y="{:.1f}" '
-                'text-anchor="end">{}</text>'
-            ).format(_LEFT, _WIDTH - _RIGHT, y, y, _LEFT - 6, y + 4, show(top * part))
+            f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(show(top * part))}</text>'
         )
     often = max(1, -(-len(at) // _TICKS))
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(at))
-    long = len(at) > 1 and (at[-1] - at[0]).total_seconds() > 2 * 86_400
+    is_long = len(at) > 1 and (at[-1] - at[0]).total_seconds() > 2 * 86_400
+    form, pattern = ("day", "%d %b") if is_long else ("clock", "%H:%M")
     for index in range(0, len(at), often):
-        text = at[index].strftime("%d %b" if long else "%H:%M")
-        frame.append(Markup('<text x="{:.1f}" y="{}">{}</text>').format(_LEFT + index * step, _HEIGHT - 6, text))
-    legend = Markup("").join(Markup('<li data-shape="{}">{}</li>').format(each.shape, each.name) for each in series)
-    picture = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        _WIDTH, _HEIGHT, title, Markup("").join([*frame, *parts])
-    )
-    return Markup('<figure class="chart-box"><figcaption>{}<ul>{}</ul></figcaption>{}{}</figure>').format(
-        title, legend, picture, _table(title, at, series, show)
-    )
-
-
-def _table(title: str, at: Sequence[datetime], series: Sequence[Series], show: Callable[[float], str]) -> Markup:
-    """The same for those who do not see the picture."""
-    head = Markup("").join(Markup("<th>{}</th>").format(each.name) for each in series)
-    rows = Markup("").join(
-        Markup("<tr><td>{}</td>{}</tr>").format(
-            moment.strftime("%Y-%m-%d %H:%M"),
-            Markup("").join(
-                Markup("<td>{}</td>").format("" if (value := each.values[index]) is None else show(value))
-                for each in series
-            ),
+        moment = at[index]
+        frame.append(
+            f'<text x="{_LEFT + index * step:.1f}" y="{_HEIGHT - 6}" data-at="{iso(moment)}" data-form="{form}">'
+            f"{moment:{pattern}}</text>"
         )
-        for index, moment in enumerate(at)
+    legend = "".join(f'<li data-shape="{each.shape}">{escape(each.name)}</li>' for each in series)
+    drawn = "".join([*frame, *parts])
+    return Markup(  # noqa: S704 - numbers, and texts that are escaped
+        f'<figure class="chart-box"><figcaption>{escape(title)}<ul>{legend}</ul></figcaption>'
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">{drawn}</svg>'
+        f"{_table(title, at, series, show)}</figure>"
     )
-    return Markup(
+
+
+def _table(title: str, at: Sequence[datetime], series: Sequence[Series], show: Callable[[float], str]) -> str:
+    """The same for those who do not see the picture."""
+    head = "".join(f"<th>{escape(each.name)}</th>" for each in series)
+    rows = []
+    for index, moment in enumerate(at):
+        values = (each.values[index] for each in series)
+        cells = "".join(f"<td>{'' if value is None else escape(show(value))}</td>" for value in values)
+        rows.append(f'<tr><td data-at="{iso(moment)}">{moment:%Y-%m-%d %H:%M} UTC</td>{cells}</tr>')
+    return (
         '<details class="numbers"><summary>Numbers</summary><div class="table" tabindex="0"><table>'
-        '<caption class="visually-hidden">{}'
-        "</caption><thead><tr><th>Time (UTC)</th>{}</tr></thead><tbody>{}</tbody></table></div></details>"
-    ).format(title, head, rows)
+        f'<caption class="visually-hidden">{escape(title)}</caption>'
+        f"<thead><tr><th>Time</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+    )
 
 
 def _round_up(value: float) -> float:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from headway.dashboard.shown.times import timed
 from headway.printable import printable
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
-def linked(sentence: str, job: Mapping[str, Any], url: Callable[[str], str]) -> Markup:
-    """What is said of a job, with links to its queue, its train and the other jobs in it."""
+def linked(sentence: str, job: Mapping[str, Any], url: Callable[[str], str], now: datetime) -> Markup:
+    """What is said of a job, with links to its queue, its train and the other jobs in it; the command that helps, at
+    its end, is set apart."""
+    sentence, colon, command = sentence.partition(": headway ")
     pages = {f"queue {job['queue']}": f"/queues/{quote(job['queue'], safe='')}"}
     if job["train"]:
         pages[f"train {job['train']}"] = f"/trains/{quote(job['train'], safe='')}"
@@ -25,8 +29,9 @@ def linked(sentence: str, job: Mapping[str, Any], url: Callable[[str], str]) -> 
         page = pages.get(found[0])
         if page is None and found[0] == job["id"]:
             continue
-        parts += escape(printable(sentence[at : found.start()]))
+        parts += timed(sentence[at : found.start()], now)
         href = url(page or f"/jobs/{found[0]}")
         parts += Markup('<a href="{}">{}</a>').format(href, printable(found[0]))
         at = found.end()
-    return parts + escape(printable(sentence[at:]))
+    parts += timed(sentence[at:], now)
+    return parts + Markup(": <code>headway {}</code>").format(printable(command)) if colon else parts
