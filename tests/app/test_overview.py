@@ -55,6 +55,7 @@ def test_what_needs_a_person_comes_most_urgent_first(app: Headway) -> None:
     ]
     (error,) = app.errors()
     assert found.problems[2].error == error.fingerprint
+    assert [each.tenant for each in found.problems] == [None, None, None, "acme", None]
     assert found.problems[2].why == "1 job of kind broken died: ValueError"
     assert f"headway jobs retry --status dead --error {error.fingerprint}" in found.problems[2].fix
     assert found.problems[1].why == "no worker listens to queue nobody, and 1 job waits in it"

@@ -113,6 +113,24 @@ def check_policy(answer: httpx.Response) -> None:
     assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", answer.text))
 
 
+def test_what_is_of_a_tenant_leads_into_it_from_the_pages_about_all(dashboard: Dashboard) -> None:
+    dashboard.app.enqueue("charge", {"cents": 5}, train="orders/7")  # another tenant's train of the same name
+    train = "/t/acme/trains/orders%2F7"
+    with dashboard.visitor("superadmin") as root:
+        for page in ("/", "/trains", "/jobs", f"/jobs/{dashboard.jobs['car']}"):
+            assert f'"{train}"' in root.get(page).text, page
+        for page in ("/", "/trains"):
+            assert "/t/acme/do/resume-train?key=orders%2F7" in root.get(page).text, page
+        done = root.post("/t/acme/do/resume-train", data={"key": "orders/7", "back": "/?span=day"})
+        assert (done.status_code, done.headers["location"]) == (303, "/?span=day")
+        assert root.get(train).text.count("on hold") == 0
+        away = root.post("/t/acme/do/hold-train", data={"key": "orders/7", "back": "//evil.example"})
+        assert away.headers["location"] == "/t/acme/"
+    with dashboard.visitor("admin") as admin:
+        assert f'"{train}"' not in admin.get("/trains").text
+        assert '"/trains/orders%2F7"' in admin.get("/trains").text
+
+
 def test_nobody_sees_anything_without_a_key(dashboard: Dashboard) -> None:
     with httpx.Client(base_url=dashboard.url) as stranger:
         for page in PAGES:

@@ -99,12 +99,12 @@ def test_secrets_are_masked_in_json_that_is_too_long_to_be_shown_whole() -> None
 
 
 def test_the_times_and_the_command_of_a_sentence_are_told_apart() -> None:
-    job = {"id": "0", "queue": "mail", "train": None}
+    job = {"id": "0", "tenant": "acme", "queue": "mail", "train": None}
     now = datetime(2026, 1, 2, 12, tzinfo=UTC)
     said = "it waits for <b> since 2026-01-02T11:00:00+00:00 in queue mail: headway machines signal 0 <b>"
-    assert links.linked(said, job, lambda path: path, now) == (
+    assert links.linked(said, job, lambda tenant, path: f"/{tenant}{path}", now) == (
         'it waits for &lt;b&gt; since <time datetime="2026-01-02T11:00:00Z" data-form="minute" '
-        'title="2026-01-02 11:00:00 UTC">02 Jan, 11:00 UTC</time> in <a href="/queues/mail">queue mail</a>: '
+        'title="2026-01-02 11:00:00 UTC">02 Jan, 11:00 UTC</time> in <a href="/acme/queues/mail">queue mail</a>: '
         "<code>headway machines signal 0 &lt;b&gt;</code>"
     )
     for other in ("at 99:99 UTC", "since 99:99 UTC", "2026-99-02T11:00:00Z", "it said 11:00 UTC"):

@@ -42,7 +42,12 @@ class Visit:
 
     @property
     def base(self) -> str:
-        return self.root if self.tenant is None else f"{self.root}/t/{quote(self.tenant, safe='')}"
+        return self._base_of(self.tenant)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the page is about all tenants together."""
+        return self.is_superadmin and self.tenant is None
 
     async def ask(
         self,
@@ -80,12 +85,21 @@ class Visit:
 
     def url(self, path: str, query: Query = {}, **more: Any) -> str:  # noqa: B006 - read only
         """A link to a page of this dashboard, in the tenant that is looked at."""
+        return self.url_of(self.tenant, path, query, **more)
+
+    def url_of(self, tenant: str | None, path: str, query: Query = {}, **more: Any) -> str:  # noqa: B006 - read only
+        """The same for what belongs to a tenant: a super admin who looks at all of them is led into it."""
         pairs = [pair for name, value in {**query, **more}.items() for pair in _pairs(name, value)]
-        return f"{self.base}{path}" + (f"?{urlencode(pairs)}" if pairs else "")
+        base = self._base_of(tenant) if self.sees_all else self.base
+        return f"{base}{path}" + (f"?{urlencode(pairs)}" if pairs else "")
 
     def of_tenant(self, tenant: str) -> str:
         """The overview of one tenant, for a super admin."""
-        return f"{self.root}/t/{quote(tenant, safe='')}/"
+        return f"{self._base_of(tenant)}/"
+
+    def train(self, tenant: str, key: str) -> str:
+        """The page of a train; trains of two tenants may have one name."""
+        return self.url_of(tenant, f"/trains/{quote(key, safe='')}")
 
     def export(self, name: str) -> str:
         """This list as a file: with its filters, from its beginning."""
@@ -102,11 +116,15 @@ class Visit:
         return f"{self._request.url.scheme}://{self._request.headers.get('host', '')}{self.root}"
 
     def back(self, url: str | None) -> str:
-        """Where a form leads: to a page of this dashboard, whatever it says."""
-        inside = url is not None and (url == self.base or url.startswith((f"{self.base}/", f"{self.base}?")))
+        """Where a form leads: to a page of this dashboard that the visitor may see, whatever it says."""
+        base = self.root if self.is_superadmin else self.base  # they may come from the list of all tenants
+        inside = url is not None and (url == base or url.startswith((f"{base}/", f"{base}?")))
         if url is None or not inside or url.startswith("//") or "\\" in url or any(each < " " for each in url):
             return self.url("/")
         return url
+
+    def _base_of(self, tenant: str | None) -> str:
+        return self.root if tenant is None else f"{self.root}/t/{quote(tenant, safe='')}"
 
     def here(self, **changed: Any) -> str:
         """This page with other values in its query; None takes one away."""

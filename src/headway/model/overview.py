@@ -69,6 +69,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     name: str | None = None  # of the train or schedule; the id of a worker
     error: str | None = None  # the fingerprint
+    tenant: str | None = None  # whose train or schedule it is
 
 
 class Pulse(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,7 +286,13 @@ def of_trains(trains: Sequence[Train]) -> Iterable[Problem]:
             why = f"train {train.train} is on hold, and {train.length:,} of its jobs wait: {train.hold.reason}"
             fix = f"headway trains resume {train.train} --tenant {train.tenant}"
             yield Problem(
-                what="held_train", why=why, fix=fix, count=train.length, since=train.hold.since, name=train.train
+                what="held_train",
+                why=why,
+                fix=fix,
+                count=train.length,
+                since=train.hold.since,
+                name=train.train,
+                tenant=train.tenant,
             )
 
 
@@ -295,7 +302,15 @@ def of_schedules(schedules: Sequence[Trigger], now: datetime) -> Iterable[Proble
         if schedule.enabled and due is not None and now - due > LATE:
             why = f"schedule {schedule.name} was due at {due:%H:%M:%S} UTC and has not fired: does a worker run?"
             fix = "headway workers, and headway doctor"
-            yield Problem(what="late_schedule", why=why, fix=fix, since=due, kind=schedule.kind, name=schedule.name)
+            yield Problem(
+                what="late_schedule",
+                why=why,
+                fix=fix,
+                since=due,
+                kind=schedule.kind,
+                name=schedule.name,
+                tenant=schedule.tenant,
+            )
 
 
 def of_events(events: Sequence[Event]) -> Iterable[Problem]:

@@ -153,7 +153,7 @@ def _about(visit: Visit, job: Any) -> list[tuple[str, Any, str | None]]:
         ("Priority", job["priority"], None),
         ("Source", job["source"], None),
         ("Made by", job["created_by"], None),
-        ("Train", job["train"], url(f"/trains/{job['train']}") if job["train"] else None),
+        ("Train", job["train"], visit.train(job["tenant"], job["train"]) if job["train"] else None),
         ("Group", job["group_id"], url("/jobs", group=job["group_id"]) if job["group_id"] else None),
         ("Partition", job["partition"], None),
         ("Unique key", job["unique_key"], url("/jobs", unique_key=job["unique_key"]) if job["unique_key"] else None),

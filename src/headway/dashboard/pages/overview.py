@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.pulse import SPANS, charts, sparks
@@ -64,7 +65,7 @@ def _busiest(queue: Queue) -> tuple[int, int, str]:
 def _shown(visit: Visit, problem: Problem) -> Shown:
     action, params = _help(problem)
     urgency = "high" if problem.what in _HIGH else "low" if problem.what in _LOW else "middle"
-    key = f"{problem.what} {problem.queue} {problem.kind} {problem.name}"
+    key = f"{problem.what} {problem.tenant} {problem.queue} {problem.kind} {problem.name}"
     return Shown(key, problem, urgency, action, params, _page_of(visit, problem))
 
 
@@ -89,11 +90,11 @@ def _page_of(visit: Visit, problem: Problem) -> str | None:
         "full_database": ("/doctor", {}),
         "slow_database": ("/doctor", {}),
         "silent_worker": ("/workers", {}),
-        "held_train": (f"/trains/{problem.name}", {}),
+        "held_train": (f"/trains/{quote(problem.name or '', safe='')}", {}),
         "late_schedule": ("/triggers", {}),
         "failed_event": ("/events", {"status": "failed"}),
     }
     if problem.error is not None:
         return visit.url(f"/errors/{problem.error}")
     path, query = pages[problem.what]
-    return visit.url(path, query)
+    return visit.url_of(problem.tenant, path, query)

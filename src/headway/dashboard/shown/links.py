@@ -16,7 +16,7 @@ from headway.printable import printable
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
-def linked(sentence: str, job: Mapping[str, Any], url: Callable[[str], str], now: datetime) -> Markup:
+def linked(sentence: str, job: Mapping[str, Any], url_of: Callable[[str, str], str], now: datetime) -> Markup:
     """What is said of a job, with links to its queue, its train and the other jobs in it; the command that helps, at
     its end, is set apart."""
     sentence, colon, command = sentence.partition(": headway ")
@@ -30,7 +30,7 @@ def linked(sentence: str, job: Mapping[str, Any], url: Callable[[str], str], now
         if page is None and found[0] == job["id"]:
             continue
         parts += timed(sentence[at : found.start()], now)
-        href = url(page or f"/jobs/{found[0]}")
+        href = url_of(job["tenant"], page or f"/jobs/{found[0]}")
         parts += Markup('<a href="{}">{}</a>').format(href, printable(found[0]))
         at = found.end()
     parts += timed(sentence[at:], now)
