@@ -162,6 +162,8 @@ def test_a_secret_goes_to_its_hosts_only_and_is_never_stored(app: Headway, monke
             {"url": server.url, "headers": {"Authorization": bearer}},
             {"config": "evil"},
             {"url": evil, "json": {"a": [{"$secret": "SHOP_TOKEN"}]}},
+            {"url": f"http://shop.test:{server.port}", "headers": {"X-Key": bearer}},
+            {"url": f"http://a.mall.test:{server.port}", "json": {"$secret": "SHOP_TOKEN"}},
             {"url": server.url, "headers": {"X-Key": {"$secret": "OTHER_TOKEN"}}},
             {"config": "gone"},
         )
@@ -177,6 +179,8 @@ def test_a_secret_goes_to_its_hosts_only_and_is_never_stored(app: Headway, monke
         (
             "the secret SHOP_TOKEN is not for the host evil.test here",
             "the secret SHOP_TOKEN is not for the host evil.test here",
+            "the secret SHOP_TOKEN is not sent to shop.test in clear text: give an https:// URL",
+            "the secret SHOP_TOKEN is not sent to a.mall.test in clear text: give an https:// URL",
             "the secret OTHER_TOKEN is not given to connector.http.request",
             "the secret GONE_KEY is not given to connector.http.request",
         ),

@@ -102,11 +102,25 @@ def test_headways_own_variables_are_given_to_nobody(monkeypatch: pytest.MonkeyPa
         ({"A": {"kinds": ["x y"]}}, r"\[secrets.A\] kinds: 'x y' is not a name"),
         ({"A": {"tenants": ["a*"]}}, r"\[secrets.A\] tenants: 'a\*' is not a name"),
         ({"A": {"tenants": [7]}}, r"\[secrets.A\] tenants: 7 is not a name"),
+        ({"A": {"hosts": ["ftp://a.example"]}}, r"\[secrets.A\] hosts: 'ftp://a.example' is not a name"),
     ],
 )
 def test_a_wrong_declaration_is_refused(section: Any, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         secrets.read(section, "headway.toml")
+
+
+def test_a_secret_is_sent_in_clear_text_only_where_the_operator_says_http() -> None:
+    vault = _vault(
+        {"A": {"hosts": ["a.example", "https://b.example", "http://*.c.example", "127.0.0.1", "localhost", "::1"]}}
+    )
+    clear = ("x.c.example", "127.0.0.1", "localhost", "::1")
+    for host in ("a.example", "b.example", *clear):
+        assert vault.host_refusal("A", "https", host) is None
+        refusal = vault.host_refusal("A", "http", host)
+        assert refusal is None if host in clear else f'hosts = ["http://{host}"]' in str(refusal)
+    for host in ("c.example", "ca.example", "127.0.0.2", "http"):
+        assert "is not for the host" in str(vault.host_refusal("A", "https", host))
 
 
 def test_a_grant_by_default_is_what_holds_without_one() -> None:

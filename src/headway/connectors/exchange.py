@@ -32,7 +32,7 @@ _FAULTS = (
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     url: HttpUrl
-    headers: Callable[[str, bool], Headers]  # by host, and by whether a redirect left the first origin
+    headers: Callable[[HttpUrl, bool], Headers]  # by URL, and by whether a redirect left the first origin
     body: bytes | None = None
     has_secret_body: bool = False
     is_foreign: bool = False  # a redirect left the first origin; stays true even if another one leads back
@@ -98,7 +98,7 @@ class Exchanges:
         target = httpcore2.URL(
             scheme=url.scheme.encode(), host=url.host.encode(), port=url.port, target=url.target.encode()
         )
-        headers = request.headers(url.host, request.is_foreign)
+        headers = request.headers(url, request.is_foreign)
         given = {name.lower() for name, _ in headers}
         own = [("Host", url.authority), ("Accept-Encoding", "identity"), ("User-Agent", f"headway/{__version__}")]
         if request.body is not None:
@@ -163,8 +163,8 @@ def _redirected(request: Request, status: int, location: str) -> Request:
         return moved
     headers = request.headers
 
-    def without_body(host: str, foreign: bool) -> Headers:
-        return [(name, value) for name, value in headers(host, foreign) if name.lower() not in _ABOUT_THE_BODY]
+    def without_body(url: HttpUrl, foreign: bool) -> Headers:
+        return [(name, value) for name, value in headers(url, foreign) if name.lower() not in _ABOUT_THE_BODY]
 
     return msgspec.structs.replace(moved, headers=without_body, method="GET", body=None, has_secret_body=False)
 

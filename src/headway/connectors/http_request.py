@@ -126,7 +126,7 @@ class Connector(ConnectorKind):
     def _request(self, ctx: Context, fields: dict[str, Any], config: Config | None) -> Request:
         options = {} if config is None else config.options
         url = _url(fields, config)
-        body, content_type = _body(ctx, fields, url.host)
+        body, content_type = _body(ctx, fields, url)
         given = {**_own_headers(ctx, fields, content_type)}
         for name, value in [*({} if config is None else config.headers).items(), *fields.get("headers", {}).items()]:
             given = {each: kept for each, kept in given.items() if each.lower() != name.lower()} | {name: value}
@@ -135,7 +135,7 @@ class Connector(ConnectorKind):
         return Request(
             method=_method(fields),
             url=url,
-            headers=lambda host, foreign: headers_for(ctx, given, host, foreign),
+            headers=lambda url, foreign: headers_for(ctx, given, url, foreign),
             body=body,
             has_secret_body=any(name in fields and first_reference(fields[name]) is not None for name in BODIES),
             timeout_s=to_ms(fields.get("timeout", options.get("timeout", "30s")), "timeout") / 1_000,
@@ -189,8 +189,8 @@ def _method(fields: dict[str, Any]) -> str:
     return str(fields.get("method", "POST" if any(name in fields for name in BODIES) else "GET"))
 
 
-def headers_for(ctx: Context, given: Mapping[str, Any], host: str, foreign: bool) -> Headers:
-    """The headers with their secrets, for this host; those that hold one stay behind when a redirect leaves the first
+def headers_for(ctx: Context, given: Mapping[str, Any], url: HttpUrl, foreign: bool) -> Headers:
+    """The headers with their secrets, for this URL; those that hold one stay behind when a redirect leaves the first
     origin. Raises `SecretMissing`, `ConnectorFailed`."""
     made: Headers = []
     for name, value in given.items():
@@ -199,7 +199,8 @@ def headers_for(ctx: Context, given: Mapping[str, Any], host: str, foreign: bool
         if foreign and is_secret:
             continue
         text = "".join(
-            ctx.keyring.get_for_host(part["$secret"], host) if is_reference(part) else part for part in parts
+            ctx.keyring.get_for_host(part["$secret"], url.scheme, url.host) if is_reference(part) else part
+            for part in parts
         ).strip()
         try:
             text.encode("latin-1")
@@ -257,9 +258,9 @@ def _own_headers(ctx: Context, fields: dict[str, Any], content_type: str | None)
     return made
 
 
-def _body(ctx: Context, fields: dict[str, Any], host: str) -> tuple[bytes | None, str | None]:
+def _body(ctx: Context, fields: dict[str, Any], url: HttpUrl) -> tuple[bytes | None, str | None]:
     def resolved(value: Any) -> Any:
-        return ctx.keyring.resolve_for_host(value, host)
+        return ctx.keyring.resolve_for_host(value, url.scheme, url.host)
 
     if "json" in fields:
         return msgspec.json.encode(resolved(fields["json"])), "application/json"

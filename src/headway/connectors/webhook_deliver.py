@@ -85,7 +85,7 @@ class Connector(ConnectorKind):
             Request(
                 method="POST",
                 url=read_url(endpoint.url),
-                headers=lambda host, foreign: headers_for(ctx, own | given, host, foreign),
+                headers=lambda url, foreign: headers_for(ctx, own | given, url, foreign),
                 body=body,
                 timeout_s=to_ms(endpoint.options.get("timeout", "20s"), "timeout") / 1_000,
                 max_response=4_096,

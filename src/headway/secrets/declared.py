@@ -13,7 +13,7 @@ from headway.errors import ConfigError
 _NAME = re.compile(r"[A-Za-z0-9_*?]{1,256}\Z")
 _KIND = re.compile(r"[A-Za-z0-9_.:/*?-]{1,128}\Z")
 _TENANT = re.compile(r"\*|[^\s*?]{1,128}\Z")
-_HOST = re.compile(r"(?:\*\.)?[a-z0-9_:-]{1,63}(?:\.[a-z0-9_-]{1,63})*\Z")
+_HOST = re.compile(r"(?:https?://)?(?:\*\.)?[a-z0-9_:-]{1,63}(?:\.[a-z0-9_-]{1,63})*\Z")
 _DEFAULT = ("default",)
 _KEYS = ("kinds", "tenants", "hosts")
 _EXAMPLE = '[secrets.SMTP_PASSWORD] with kinds = ["send_mail"] and tenants = ["acme"]'
@@ -22,7 +22,8 @@ _EXAMPLE = '[secrets.SMTP_PASSWORD] with kinds = ["send_mail"] and tenants = ["a
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Who may use a secret: kinds by their names or patterns (None: every kind that code defines), and tenants by their
-    names or ids ("*": all). A connector sends it only to these hosts (`*.example` is every host below example)."""
+    names or ids ("*": all). A connector sends it only to these hosts, over https (`*.example` is every host below
+    example), and in clear text only to loopback and to those that begin with `http://`."""
 
     kinds: tuple[str, ...] | None = None
     tenants: tuple[str, ...] = _DEFAULT

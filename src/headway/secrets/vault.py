@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from headway.errors import InvalidPayload, SecretMissing
@@ -55,14 +56,19 @@ class Vault:
             f'headway.toml, [secrets.{name}] with kinds = ["{kind}"] and tenants = ["{owner.name}"]'
         )
 
-    def host_refusal(self, name: str, host: str) -> str | None:
-        """Why a connector does not send this secret to this host; None: it does."""
-        hosts = self._grant(name).hosts
-        if any(host == each or (each.startswith("*.") and host.endswith(each[1:])) for each in hosts):
+    def host_refusal(self, name: str, scheme: str, host: str) -> str | None:
+        """Why a connector does not send this secret to this host by this scheme; None: it does."""
+        fitting = [each for each in self._grant(name).hosts if _names_host(each, host)]
+        if not fitting:
+            return (
+                f"the secret {name} is not for the host {host} here: declare it in the worker's headway.toml, "
+                f'[secrets.{name}] with hosts = ["{host}"]'
+            )
+        if scheme == "https" or _is_loopback(host) or any(each.startswith("http://") for each in fitting):
             return None
         return (
-            f"the secret {name} is not for the host {host} here: declare it in the worker's headway.toml, "
-            f'[secrets.{name}] with hosts = ["{host}"]'
+            f"the secret {name} is not sent to {host} in clear text: give an https:// URL, or allow it in the worker's "
+            f'headway.toml, [secrets.{name}] with hosts = ["http://{host}"]'
         )
 
     def note(self, name: str, owner: Owner) -> None:
@@ -125,17 +131,17 @@ class Keyring:
             raise SecretMissing(refusal)
         return self.take(name)
 
-    def get_for_host(self, name: str, host: str) -> str:
+    def get_for_host(self, name: str, scheme: str, host: str) -> str:
         """The same for what is sent to a host, which the operator's file has to name: a tenant chooses the URL."""
         value = self.get(name)
-        refusal = self._vault.host_refusal(name, host)
+        refusal = self._vault.host_refusal(name, scheme, host)
         if refusal is not None:
             raise SecretMissing(refusal)
         return value
 
-    def resolve_for_host(self, value: Any, host: str) -> Any:
+    def resolve_for_host(self, value: Any, scheme: str, host: str) -> Any:
         """The value with its references resolved, for what is sent to a host."""
-        return resolve(value, lambda name: self.get_for_host(name, host))
+        return resolve(value, lambda name: self.get_for_host(name, scheme, host))
 
     def take(self, name: str) -> str:
         """The same if the operator's file gives it to this kind; raises `SecretMissing`."""
@@ -160,6 +166,18 @@ class Keyring:
 
 def _owns(grant: Grant, owner: Owner) -> bool:
     return any(each in ("*", owner.id, owner.name) for each in grant.tenants)
+
+
+def _names_host(declared: str, host: str) -> bool:
+    name = declared.rpartition("://")[2]
+    return host == name or (name.startswith("*.") and host.endswith(name[1:]))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _is_pattern(name: str) -> bool:
