@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -62,13 +63,14 @@ def test_what_was_written_is_read_and_deleted(there: tuple[ByteStore, Any]) -> N
 def test_a_source_that_fails_midway_leaves_nothing(there: tuple[ByteStore, Any]) -> None:
     store, where = there
 
-    def failing() -> Iterator[bytes]:
+    def failing(error: Exception) -> Iterator[bytes]:
         yield BIG
-        raise FileNotFoundError(2, "the handler's own", "input.csv")
+        raise error
 
     assert store.name
-    with pytest.raises(FileNotFoundError, match="input"):
-        store.write("t/j/a", failing(), "text/plain")
+    for own in (FileNotFoundError(2, "the handler's own", "input.csv"), ConnectionResetError(104, "the handler's own")):
+        with pytest.raises(type(own), match="the handler's own"):
+            store.write("t/j/a", failing(own), "text/plain")
     assert keys_of(store, where) == []
     if isinstance(store, Objects):
         client = where.meta.client
@@ -124,6 +126,19 @@ def test_a_folder_is_known_by_its_id_wherever_it_is(tmp_path: Path) -> None:
     old = Places(None, default).own.name
     assert Places("s3://bucket/x", default).of(old).name == old
     assert Places("s3://bucket/x", default).ids == ["s3://bucket/x", old.partition("@")[0]]
+
+
+def test_a_folder_that_was_deleted_under_a_worker_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "artifacts"
+    worker = Folder(folder)
+    lost = worker.name
+    shutil.rmtree(folder)
+    name = worker.name
+    worker.write("t/j/a", [b"x"], "text/plain")
+    restarted = Places(str(folder), tmp_path / "beside")
+    assert restarted.own.name == name != lost
+    with restarted.of(name).open("t/j/a", 1) as file:
+        assert file.read() == b"x"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -24,32 +24,34 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._id: str | None = None
 
     @property
     def id(self) -> str | None:
-        """What identifies it; None if nothing was ever written here."""
-        if self._id is None:
-            with suppress(OSError):
-                self._id = f"folder:{(self._root / _ID).read_text('utf-8').strip()}"
-        return self._id
+        """What identifies it; None if nothing was ever written here. Read each time: it may be deleted or mounted
+        while this process runs."""
+        with suppress(OSError):
+            return self._read_id()
+        return None
 
     @property
     def name(self) -> str:
-        if self.id is None:
+        found = self.id
+        if found is None:
             with _told(self._root):
                 self._make()
-        return f"{self.id}@{socket.gethostname()}:{self._root}"
+                found = self._read_id()
+        return f"{found}@{socket.gethostname()}:{self._root}"
 
     def write(self, path: str, blocks: Iterable[bytes], content_type: str) -> Written:  # noqa: ARG002 - the row has it
         final = self._at(path)
         part = self._part(path)
         digest, size = sha256(), 0
-        with _told(self._root):
+        source = _Source(blocks)
+        with _told(self._root, source):
             part.parent.mkdir(parents=True, exist_ok=True)
             try:
                 with open(part, "xb", opener=_private) as file:
-                    for block in blocks:
+                    for block in source:
                         digest.update(block)
                         size += len(block)
                         file.write(block)
@@ -110,6 +112,9 @@ class Folder:
                 _sync(self._root)
             return
 
+    def _read_id(self) -> str:
+        return f"folder:{(self._root / _ID).read_text('utf-8').strip()}"
+
     def _make(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         mine = self._root / f"{_ID}.{uuid.uuid4().hex}"
@@ -140,20 +145,30 @@ def _sync(folder: Path) -> None:
         os.close(found)
 
 
+class _Source:
+    """The blocks, and the error of whoever gives them: it says nothing about the folder."""
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self._blocks = blocks
+        self.error: OSError | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self._blocks
+        except OSError as error:
+            self.error = error
+            raise
+
+
 @contextmanager
-def _told(root: Path) -> Iterator[None]:
+def _told(root: Path, source: _Source | None = None) -> Iterator[None]:
     """Adds to a file system error which setting chose the folder."""
     try:
         yield
     except OSError as error:
-        if not _is_ours(error, root):
+        if source is not None and error is source.error:
             raise
         raise ArtifactsUnavailable(
             f"artifacts cannot be stored in {root}: {error}. The setting artifacts names another folder, or an "
             "object store"
         ) from error
-
-
-def _is_ours(error: OSError, root: Path) -> bool:
-    """Whether it is about a file of ours; reading the handler's own data may fail, too."""
-    return error.filename is None or str(error.filename).startswith(str(root))
