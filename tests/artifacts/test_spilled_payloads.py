@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from headway import Context, Done, Headway, Machine, Retry, Spawn, step
-from headway.errors import Duplicate, InvalidPayload, NotAllowed
+from headway.errors import Duplicate, InvalidPayload, NotAllowed, QueueFull
 from headway.model.ids import DEFAULT_TENANT_ID
 
 LIMIT = 1_000
@@ -31,7 +31,9 @@ def app(url: str, tmp_path: Path) -> Iterator[Headway]:
 
 
 def make(url: str, folder: Path) -> Headway:
-    return Headway(url, artifacts=str(folder), payload_limit=LIMIT, spill_limit=8_000, grace="100ms")
+    return Headway(
+        url, artifacts=str(folder), payload_limit=LIMIT, result_limit=5_000, spill_limit=8_000, grace="100ms"
+    )
 
 
 def test_a_payload_over_the_limit_is_an_artifact_and_its_handler_gets_the_value(
@@ -109,9 +111,7 @@ def test_a_payload_over_the_limit_is_an_artifact_and_its_handler_gets_the_value(
     assert app.result(job.id).value == len(BIG) + 1
 
 
-def test_a_key_that_is_taken_drops_the_bytes_and_a_replaced_payload_is_deleted(
-    app: Headway, url: str, tmp_path: Path
-) -> None:
+def test_a_key_that_is_taken_drops_the_bytes_and_a_replaced_payload_is_deleted(app: Headway, tmp_path: Path) -> None:
     @app.job(spill=True, unique_by=("text",), unique_scope=("queued", "scheduled", "running", "succeeded"))
     def once(text: str) -> int:
         return len(text)
@@ -136,11 +136,7 @@ def test_a_key_that_is_taken_drops_the_bytes_and_a_replaced_payload_is_deleted(
     app.change(job_id, scheduled_for=None)
     app.run(until_idle=True)  # which sweeps, too
     assert app.result(job_id).value == "cccc"
-    # first, other, keyed, the last report; those of the refused enqueue stay for an hour, in case that it is still open
-    assert len(_files(tmp_path / "artifacts")) == 5
-    _an_hour_later(url)
-    app.run(until_idle=True)
-    assert len(_files(tmp_path / "artifacts")) == 4
+    assert len(_files(tmp_path / "artifacts")) == 4  # of first, other, keyed and the last report
     app.delete(first.id)
     app.run(until_idle=True)
     assert len(_files(tmp_path / "artifacts")) == 3
@@ -169,6 +165,36 @@ def test_the_job_that_retries_one_as_new_shares_its_payload(app: Headway, tmp_pa
     app.cancel(last)
     app.delete(last)
     app.run(until_idle=True, queues=["none"])
+    assert _files(tmp_path / "artifacts") == []
+
+
+def test_spilled_values_count_in_their_tenants_quota_and_go_with_it(app: Headway, tmp_path: Path) -> None:
+    @app.job(spill=True)
+    def twice(text: str) -> str:
+        return text + text
+
+    acme = app.tenant("acme")
+    app.limit(tenant="acme", max_bytes=5_000)
+    first = acme.enqueue("twice", {"text": "a" * 3_000})
+    for over in (
+        lambda: acme.enqueue("twice", {"text": "b" * 3_000}),
+        lambda: asyncio.run(_aenqueue(acme, "twice", {"text": "b" * 3_000})),
+    ):
+        with pytest.raises(
+            QueueFull, match=r"3,?\d{3} bytes of payloads waiting, and 3,?011 more would be over its max_bytes"
+        ):
+            over()
+    assert len(_files(tmp_path / "artifacts")) == 1  # a refused one leaves none
+    mine = twice.enqueue("c" * 2_000)
+    app.run(until_idle=True)
+    acme.enqueue("twice", {"text": "d" * 4_000})  # what ran does not count
+    assert (app.result(first.id).value, len(_files(tmp_path / "artifacts"))) == ("a" * 6_000, 4)
+
+    assert app.delete_tenant("acme").rows["artifacts"] == 3
+    app.prune()
+    assert {app.artifact(path.name).job_id for path in _files(tmp_path / "artifacts")} == {mine.id}
+    app.delete(mine.id)
+    app.prune()
     assert _files(tmp_path / "artifacts") == []
 
 

@@ -14,7 +14,7 @@ from headway.define.cycles import check_acyclic
 from headway.define.enqueuer import EnqueueMiddleware
 from headway.define.option_types import UsingOptions
 from headway.define.options import laid_over
-from headway.errors import InvalidJob, NotAllowed, UnknownKind
+from headway.errors import HeadwayError, InvalidJob, NotAllowed, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
 from headway.model.job import Brief, Enqueued, Job, NewJob
@@ -123,7 +123,11 @@ class EnqueueVerbs(PayloadVerbs):
         op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
         if rows is not None:
             op = self._reading(rows, op)
-        done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
+        try:
+            done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
+        except HeadwayError as error:
+            self._drop(batch, written, error)
+            raise
         self._poke(batch, conn)
         return done
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from headway.app.base import VerbBase
-from headway.errors import NotAllowed
-from headway.model.artifact import NewPayload, WrittenPayload
+from headway.errors import HeadwayError, NotAllowed, StoreError
+from headway.model.artifact import NewPayload, TrashedBytes, WrittenPayload, path_of
 from headway.model.ids import new_id
 from headway.model.job import Enqueued, NewJob
 from headway.model.spill import is_over, reference
@@ -21,7 +22,8 @@ Spilled = Sequence[tuple[int, WrittenPayload]]
 
 class PayloadVerbs(VerbBase):
     """First the bytes are noted as trash, then written, then the transaction that enqueues the job makes them its
-    artifact. Killed at any point, the bytes are known: a sweep deletes what no job has an hour later."""
+    artifact; refused, they are deleted. Killed at any point, the bytes are known: a sweep deletes what no job has an
+    hour later."""
 
     def _spilled(self, batch: list[NewJob], conn: Any) -> tuple[list[NewJob], Spilled]:
         """The jobs, with references in place of payloads that are over the limit of rows. Only kinds that let them
@@ -52,6 +54,19 @@ class PayloadVerbs(VerbBase):
             return done
 
         return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _drop(self, batch: Sequence[NewJob], written: Spilled, error: HeadwayError) -> None:
+        """Delete the payloads of jobs that were refused. A `StoreError` does not tell what became of them: the sweep
+        looks later."""
+        if written and not isinstance(error, StoreError):
+            store = self._places.own.name
+            with suppress(HeadwayError):
+                self._places.discard(
+                    [
+                        TrashedBytes(each.id, store, path_of(batch[place].tenant_id, each.job_id, each.id))
+                        for place, each in written
+                    ]
+                )
 
 
 def within_a_transaction(kind: str, limit: int) -> NotAllowed:

@@ -9,6 +9,7 @@ from headway.app.aio.payloads import AsyncPayloadVerbs
 from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
 from headway.app.payloads import Spilled
 from headway.define.option_types import UsingOptions
+from headway.errors import HeadwayError
 from headway.model.group import NewGroup
 from headway.model.job import Brief, Enqueued, Job, NewJob
 from headway.model.request import Requests
@@ -88,7 +89,11 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
         op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
         if rows is not None:
             op = self._reading(rows, op)
-        done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
+        try:
+            done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
+        except HeadwayError as error:
+            await self._adrop(batch, written, error)
+            raise
         self._poke(batch, conn)
         return done
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.payloads import PayloadVerbs, Spilled, within_a_transaction
-from headway.model.artifact import NewPayload, WrittenPayload
+from headway.errors import HeadwayError, StoreError
+from headway.model.artifact import NewPayload, TrashedBytes, WrittenPayload, path_of
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.spill import is_over, reference
@@ -35,3 +38,16 @@ class AsyncPayloadVerbs(PayloadVerbs, AsyncVerbBase):
             written.append((place, WrittenPayload(new.id, job.id, found.size, found.sha256)))
             jobs[place] = msgspec.structs.replace(job, payload=reference(new.id))
         return (jobs, written)
+
+    async def _adrop(self, batch: Sequence[NewJob], written: Spilled, error: HeadwayError) -> None:
+        """Delete the payloads of jobs that were refused. A `StoreError` does not tell what became of them: the sweep
+        looks later."""
+        if written and (not isinstance(error, StoreError)):
+            store = self._places.own.name
+            with suppress(HeadwayError):
+                await self._places.adiscard(
+                    [
+                        TrashedBytes(each.id, store, path_of(batch[place].tenant_id, each.job_id, each.id))
+                        for place, each in written
+                    ]
+                )

@@ -123,7 +123,7 @@ $$;
 
 -- In the transaction that enqueued them: make each payload an artifact of the job that refers to it, in place of an earlier
 -- one of that job; where no job does, its bytes are trash. Locks the rows of the trash: a sweep cannot take them meanwhile.
--- Raises HW003 if a sweep has taken the bytes, and for another tenant's.
+-- Raises HW003 if a sweep has taken the bytes, and for another tenant's; HW005 if a tenant's max_bytes is exceeded.
 create function headway.keep_payloads(p_ids uuid[], p_jobs uuid[], p_sizes bigint[], p_sha256 text[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -133,6 +133,7 @@ declare
   v_tenant uuid;
   v_store text;
   v_path text;
+  v_kept uuid[] := '{}';
 begin
   for v_at in 1 .. cardinality(p_ids) loop
     if exists (select from headway.artifacts a where a.id = p_ids[v_at] and a.job_id = p_jobs[v_at]) then
@@ -170,7 +171,12 @@ begin
     insert into headway.artifacts (id, tenant_id, job_id, fence, name, content_type, size, sha256, store, path, created_at)
     values (p_ids[v_at], v_tenant, p_jobs[v_at], 0, '.payload.json', 'application/json', p_sizes[v_at], p_sha256[v_at],
             v_store, v_path, headway.now());
+    v_kept := v_kept || p_ids[v_at];
   end loop;
+  perform headway.check_byte_quota(a.tenant_id, sum(a.size)::bigint)
+     from headway.artifacts a
+    where a.id = any (v_kept)
+    group by a.tenant_id;
 end
 $$;
 

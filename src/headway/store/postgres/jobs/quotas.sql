@@ -54,6 +54,37 @@ begin
 end
 $$;
 
+-- Refuse a call that added so many bytes of payloads, in rows or in artifacts that rows refer to, if more wait now than the
+-- tenant's max_bytes. Called after the insert. Raises HW005.
+create function headway.check_byte_quota(p_tenant uuid, p_new bigint) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_most bigint := (headway.limits_of(p_tenant)).max_bytes;
+  v_found bigint;
+begin
+  if v_most is null then
+    return;
+  end if;
+  select sum(octet_length(j.payload::text)
+             + case when starts_with(j.payload::text, '{"$artifact":"')
+                    then coalesce((select a.size
+                                     from headway.artifacts a
+                                    where a.job_id = j.id and a.fence = 0 and j.payload::text = headway.reference(a.id)), 0)
+                    else 0
+               end)
+    into v_found
+    from headway.jobs j
+   where j.tenant_id = p_tenant and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting');
+  if v_found > v_most then
+    raise exception 'tenant % has % bytes of payloads waiting, and % more would be over its max_bytes of %: nothing was enqueued; let workers catch up, or raise the limit',
+      coalesce((select t.slug from headway.tenants t where t.id = p_tenant), p_tenant::text), v_found - p_new, p_new, v_most
+      using errcode = 'HW005';
+  end if;
+end
+$$;
+
 -- Refuse a call whose new jobs (p_ids), or the payloads of those that it replaced, give a tenant more than its quotas
 -- allow. Called after the insert, without jobs
 -- that existed before, so that a call can be repeated. Raises HW005.
@@ -92,15 +123,7 @@ begin
       end if;
     end if;
     if v_limit.max_bytes is not null then
-      select sum(octet_length(j.payload::text))
-        into v_found
-        from headway.jobs j
-       where j.tenant_id = v_tenant and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting');
-      if v_found > v_limit.max_bytes then
-        raise exception 'tenant % has % bytes of payloads waiting, and % more would be over its max_bytes of %: nothing was enqueued; let workers catch up, or raise the limit',
-          v_slug, v_found - v_bytes, v_bytes, v_limit.max_bytes
-          using errcode = 'HW005';
-      end if;
+      perform headway.check_byte_quota(v_tenant, v_bytes);
     end if;
     if v_limit.max_group is not null then
       select g.id

@@ -3,6 +3,7 @@ unknown; keeping them takes them off that list, under the fence of their attempt
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from headway.clock import from_micros
@@ -12,6 +13,7 @@ from headway.model.spill import CONTENT_TYPE, PAYLOAD_FENCE, PAYLOAD_NAME, refer
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.quotas import check_spilled_bytes
 
 _SQL = statements("jobs/artifacts")
 _KEPT_WITHIN = 3_600_000_000  # microseconds: longer than any enqueue takes to write its payloads
@@ -48,8 +50,12 @@ class ArtifactVerbs(Verbs):
 
     def keep_payloads(self, written: Sequence[WrittenPayload]) -> Op[None]:
         def steps() -> Steps[None]:
+            kept: Counter[str] = Counter()
             for each in written:
-                yield from _keep_payload(each, self._clock.now())
+                tenant_id = yield from _keep_payload(each, self._clock.now())
+                if tenant_id is not None:
+                    kept[tenant_id] += each.size
+            yield from check_spilled_bytes(kept)
 
         return SqliteOp(steps, writes=True)
 
@@ -103,22 +109,25 @@ def _check(new: NewArtifact) -> Steps[str]:
     return tenant_id
 
 
-def _keep_payload(written: WrittenPayload, now: int) -> Steps[None]:
+def _keep_payload(written: WrittenPayload, now: int) -> Steps[str | None]:
+    """The tenant whose payload it is now; None if it was before, or if no job refers to it."""
     if (yield Statement(_SQL["kept"], (written.id, written.job_id))):
-        return  # repeated
+        return None  # repeated
     owner = yield Statement(_SQL["refers"], (written.job_id, reference(written.id)))
     if not owner:
         yield Statement(_SQL["give_up"], (written.id,))
-        return
+        return None
     bytes_at = yield Statement(_SQL["take_payload"], (written.id,))
     if not bytes_at:
         raise refusals.payload_swept(written.job_id)
     gone = yield Statement(_SQL["delete_payload"], (written.job_id,))
     if gone:
         yield Batch(_SQL["throw_away"], [(*row, now) for row in gone])
-    whose = (written.id, owner[0][0], written.job_id, PAYLOAD_FENCE)
+    tenant_id: str = owner[0][0]
+    whose = (written.id, tenant_id, written.job_id, PAYLOAD_FENCE)
     what = (PAYLOAD_NAME, CONTENT_TYPE, written.size, written.sha256, *bytes_at[0], now)
     yield Statement(_SQL["keep"], (*whose, *what))
+    return tenant_id
 
 
 def copy_payloads(heirs: Mapping[str, str], now: int) -> Steps[None]:

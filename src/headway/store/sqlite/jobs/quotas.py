@@ -44,10 +44,7 @@ def check_jobs(
             ((waiting,),) = yield Statement(_SQL["pending"], (tenant_id, quota.max_pending + len(mine)))
             if waiting > quota.max_pending:
                 raise quota.exceeded("max_pending", waiting, len(mine))
-        if quota.max_bytes is not None:
-            ((waiting,),) = yield Statement(_SQL["bytes"], (tenant_id,))
-            if waiting > quota.max_bytes:
-                raise quota.exceeded("max_bytes", waiting, sum(len(job.payload.encode()) for job in given))
+        yield from _check_bytes(quota, tenant_id, sum(len(job.payload.encode()) for job in given))
         if quota.max_group is not None:
             groups = sorted({job.group_id for job in mine if job.group_id is not None})
             found = yield Statement(_SQL["full_group"], (json_list(groups), quota.max_group))
@@ -55,6 +52,20 @@ def check_jobs(
                 raise refusals.group_too_large(found[0][0], quota.slug, quota.max_group)
         if quota.max_fan_out is not None:
             yield from _check_fan_out(mine, quota, quota.max_fan_out, parents)
+
+
+def check_spilled_bytes(new: Mapping[str, int]) -> Steps[None]:
+    """The same for payloads that artifacts have, once these are kept; `new` has their bytes by tenant. Raises
+    `QueueFull`."""
+    for tenant_id, quota in sorted((yield from quotas_of(new)).items()):
+        yield from _check_bytes(quota, tenant_id, new[tenant_id])
+
+
+def _check_bytes(quota: Quotas, tenant_id: str, new: int) -> Steps[None]:
+    if quota.max_bytes is not None:
+        ((waiting,),) = yield Statement(_SQL["bytes"], (tenant_id,))
+        if waiting > quota.max_bytes:
+            raise quota.exceeded("max_bytes", waiting, new)
 
 
 def _check_fan_out(jobs: Sequence[NewJob], quota: Quotas, most: int, parents: Mapping[str, str]) -> Steps[None]:

@@ -27,7 +27,21 @@ from (
 );
 
 -- name: bytes
-select coalesce(sum(length(cast(payload as blob))), 0)
+-- of payloads in rows, and of those that rows refer to
+select coalesce(sum(
+  length(cast(payload as blob))
+  + iif(
+    substr(payload, 1, 14) = '{"$artifact":"',
+    coalesce((
+      select size
+      from artifacts
+      where job_id = jobs.id
+        and fence = 0
+        and jobs.payload = '{"$artifact":"' || artifacts.id || '"}'
+    ), 0),
+    0
+  )
+), 0)
 from jobs indexed by jobs_metered
 where tenant_id = ?1
   and metered = 1
