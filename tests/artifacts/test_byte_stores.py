@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from headway.artifacts import ByteStore, Places, blocks, checked_place
+from headway.artifacts import ByteStore, Places, blocks, checked_place, in_thread
 from headway.artifacts.folder import Folder
 from headway.artifacts.objects import Objects
 from headway.artifacts.sources import BLOCK
@@ -145,6 +148,19 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ArtifactsUnavailable, match="setting artifacts"):
         _ = Folder(tmp_path / "file" / "artifacts").name
+
+
+def test_a_store_that_hangs_keeps_nobody_from_ending() -> None:
+    go_on = threading.Event()
+
+    async def stop_waiting() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(in_thread(go_on.wait, 5), 0.01)
+
+    begun = time.monotonic()
+    asyncio.run(stop_waiting())  # which waits for asyncio's own threads
+    assert time.monotonic() - begun < 3
+    go_on.set()
 
 
 def test_the_setting_is_a_folder_or_a_bucket() -> None:

@@ -6,6 +6,7 @@ import io
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _IN_MEMORY = 8 * 1_048_576
 _AT_ONCE = 4 * 1_048_576
+_PATIENCE = timedelta(minutes=1)
+"""How long one that does not answer is asked again; obstore's three minutes keep a caller waiting for too long."""
 
 
 class Objects:
@@ -44,7 +47,7 @@ class Objects:
                 "pip install 'headway[artifacts]'"
             ) from None
         with self._told():
-            return from_url(self.url)
+            return from_url(self.url, retry_config={"retry_timeout": _PATIENCE})
 
     def write(self, path: str, blocks: Iterable[bytes], content_type: str) -> Written:
         """The data is complete here before any of it is sent: a handler that fails midway leaves no upload."""

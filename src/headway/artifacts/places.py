@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from headway.artifacts.byte_store import ByteStore, Written, store_id
 from headway.artifacts.folder import Folder
 from headway.artifacts.objects import Objects
+from headway.artifacts.off_loop import in_thread
 from headway.artifacts.sources import BLOCK
 from headway.errors import ArtifactElsewhere, ArtifactGone, ConfigError
 from headway.model.artifact import Artifact, NewPayload, TrashedBytes, file_name
@@ -72,14 +72,14 @@ class Places:
         return self.of(new.store).write(new.path, (text.encode(),), CONTENT_TYPE)
 
     async def awrite_payload(self, new: NewPayload, text: str) -> Written:
-        return await asyncio.to_thread(self.write_payload, new, text)
+        return await in_thread(self.write_payload, new, text)
 
     def open(self, artifact: Artifact) -> BinaryIO:
         """Its bytes, to read and to seek in. Raises `ArtifactElsewhere`, `ArtifactGone`, `ArtifactsUnavailable`."""
         return self.of(artifact.store).open(artifact.path, artifact.size)
 
     async def aopen(self, artifact: Artifact) -> BinaryIO:
-        return await asyncio.to_thread(self.open, artifact)
+        return await in_thread(self.open, artifact)
 
     def read(self, artifact: Artifact) -> bytes:
         """All of its bytes; raises as `open` does."""
@@ -90,7 +90,7 @@ class Places:
         return content
 
     async def aread(self, artifact: Artifact) -> bytes:
-        return await asyncio.to_thread(self.read, artifact)
+        return await in_thread(self.read, artifact)
 
     def download(self, artifact: Artifact, to: Path, overwrite: bool) -> Path:
         """Copy its bytes to a file, or into a folder; all of them or none."""
@@ -114,7 +114,7 @@ class Places:
         return path
 
     async def adownload(self, artifact: Artifact, to: Path, overwrite: bool) -> Path:
-        return await asyncio.to_thread(self.download, artifact, to, overwrite)
+        return await in_thread(self.download, artifact, to, overwrite)
 
     def discard(self, trash: Sequence[TrashedBytes]) -> None:
         """Delete these bytes, of stores that this process looks after."""
@@ -125,7 +125,7 @@ class Places:
             self.of(store).delete(of_it)
 
     async def adiscard(self, trash: Sequence[TrashedBytes]) -> None:
-        await asyncio.to_thread(self.discard, trash)
+        await in_thread(self.discard, trash)
 
     @property
     def ids(self) -> list[str]:

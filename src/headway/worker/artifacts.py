@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
-from headway.artifacts import Data, Places, ablocks, blocks
+from headway.artifacts import Data, Places, ablocks, blocks, in_thread
 from headway.errors import HeadwayError, LeaseLost, NotAllowed, StoreFailed, StoreUnavailable
 from headway.model.artifact import Artifact, NewArtifact, checked_name, checked_type, path_of
 from headway.model.ids import new_id
@@ -50,7 +49,7 @@ class ArtifactWriter:
         self._places = places
         self._run_op = run
         self._loop = asyncio.get_running_loop()
-        self._threads: ThreadPoolExecutor | None = None
+        self._room = asyncio.Semaphore(_MOST_AT_ONCE)
 
     def store(self, attempt: Claim | Attempted, name: str, data: Data, content_type: str | None) -> Artifact:
         """For a sync handler, in its thread."""
@@ -90,11 +89,9 @@ class ArtifactWriter:
             kept = await self._in_thread(attempt, name_again(new_id()), iter((content,)), CONTENT_TYPE)
         return reference(kept.id)
 
-    def _in_thread(self, *args: Any) -> asyncio.Future[Artifact]:
-        # threads of its own: each may wait long for its data, and the event loop's few serve others, too
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, "headway-artifacts")
-        return self._loop.run_in_executor(self._threads, self._stored, *args)
+    async def _in_thread(self, *args: Any) -> Artifact:
+        async with self._room:
+            return await in_thread(self._stored, *args)
 
     def _stored(
         self, attempt: Claim | Attempted, name: str, data: Iterator[bytes], content_type: str | None
