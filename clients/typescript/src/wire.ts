@@ -514,6 +514,12 @@ export interface ListJobsQuery {
   cursor?: string | undefined;
 }
 
+export interface ListAttemptsQuery {
+  limit?: number | undefined;
+  cursor?: string | undefined;
+  offset?: number | undefined;
+}
+
 export interface GetResultQuery {
   wait?: number | undefined;
 }

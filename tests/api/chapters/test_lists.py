@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from headway import Headway
+from headway.api.chapters import ROUTES
+from headway.api.wire import pages
 
 
 def test_filters_orders_and_pages(app: Headway, client: Any, keys: dict[str, str]) -> None:
@@ -124,3 +126,56 @@ def test_a_chain_of_retries(app: Headway, client: Any, keys: dict[str, str]) -> 
         chain.append(ask.post(f"/jobs/{chain[-1]}/retry").json()["id"])
     for job_id in chain:
         assert [each["id"] for each in ask.get(f"/jobs/{job_id}/chain").json()["items"]] == chain
+
+
+def test_every_list_takes_a_limit_a_cursor_and_an_offset() -> None:
+    lists = [each for each in ROUTES if each.method == "GET" and hasattr(each.answers.get(200), "next_cursor")]
+    assert len(lists) > 25
+    for route in lists:
+        if route.path == "/stats":
+            continue  # a series: its query says from when to when
+        assert {"limit", "cursor", "offset"} <= set(getattr(route.query, "__struct_fields__", ())), route.path
+
+
+def test_lists_that_are_read_whole_have_pages(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask, acme = client(keys["superadmin"]), app.tenant("acme")
+    job_id = acme.enqueue("report").id
+    for number in range(5):
+        acme.emit("sold")
+        app.pause(f"q{number}")
+        app.create_tenant(f"t{number}")
+        acme.change(job_id, priority=number)
+    for path, key in (("queues", "name"), ("keys", "id"), ("admin/tenants", "id"), ("events", "id")):
+        whole = [each[key] for each in ask.get(f"/{path}").json()["items"]]
+        _check_pages(ask, f"/{path}", key, whole)
+    audit = [each["id"] for each in ask.get(f"/jobs/{job_id}/audit").json()["items"]]
+    cursor = _check_pages(ask, f"/jobs/{job_id}/audit", "id", audit)
+    other = acme.enqueue("report").id
+    assert ask.get(f"/jobs/{other}/audit?cursor={cursor}").status_code == 422, "it is another job's"
+    # what a page ended with is gone: the next one goes on at its place
+    cursor = ask.get("/queues?limit=2").json()["next_cursor"]
+    names = [each["name"] for each in ask.get("/queues").json()["items"]]
+    app.resume(names[1])
+    after = [each["name"] for each in ask.get(f"/queues?limit=9&cursor={cursor}").json()["items"]]
+    assert after == (names[2:] if names[1] in ask.get("/queues").text else names[3:])
+
+
+def _check_pages(ask: Any, path: str, key: str, whole: list[Any]) -> str:
+    """Gives the cursor of the second page."""
+    assert len(whole) >= 5, whole
+    first = ask.get(f"{path}?limit=2&offset=1").json()
+    second = ask.get(f"{path}?limit=2&cursor={first['next_cursor']}").json()
+    assert [each[key] for each in first["items"] + second["items"]] == whole[1:5], path
+    assert ask.get(f"{path}?limit=0").status_code == ask.get(f"{path}?offset=10001").status_code == 422
+    assert ask.get(f"{path}?offset=10000").json() == {"items": [], "next_cursor": None}
+    return str(first["next_cursor"])
+
+
+def test_an_offset_reaches_beyond_what_is_read_at_once(
+    app: Headway, client: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_AT_ONCE", 3)
+    ids = [app.tenant("acme").emit("sold") for _ in range(6)][::-1]
+    page = client(keys["viewer"]).get("/events?offset=2&limit=2").json()
+    assert [each["id"] for each in page["items"]] == ids[2:4]
+    assert page["next_cursor"] is not None

@@ -56,7 +56,7 @@ async def list_artifacts(call: Call[None, ArtifactQuery]) -> Listed:
     async def fetch(count: int, before: str | None) -> list[Artifact]:
         if before is not None and not is_id(before):
             raise Refused(422, "the cursor is not valid")
-        return await call.verbs.aartifacts(query.job, limit=min(count, 10_000), before=before)
+        return await call.verbs.aartifacts(query.job, limit=count, before=before)
 
     listed = await page("artifacts", query, fetch, key=lambda each: each.id)
     if is_narrowed(call):

@@ -11,7 +11,7 @@ from headway.api.access.narrowed import seen_queues
 from headway.api.call import Answer, Call
 from headway.api.chapters.fleet import QueueQuery
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, changes_of, given, page
+from headway.api.wire.pages import PageQuery, PartQuery, changes_of, given, page, part
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import JobView, Listed, job_view
 from headway.errors import ConfigError, NotFound
@@ -102,10 +102,10 @@ class ReservationList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/reservations", roles=SUPERADMINS, answers={200: ReservationList})
-async def list_reservations(call: Call[None, None]) -> Listed:
+@routes.get("/reservations", roles=SUPERADMINS, query=PartQuery, answers={200: ReservationList}, problems=(422,))
+async def list_reservations(call: Call[None, PartQuery]) -> Listed:
     """List the reserved queues."""
-    return Listed(list(await call.app.areservations()))
+    return part("reservations", call.query, await call.app.areservations(), key=lambda each: each.id)
 
 
 class ReservationIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -157,7 +157,7 @@ async def list_queue(call: Call[None, PageQuery]) -> Listed:
     async def fetch(count: int, after: str | None) -> list[Job]:
         kinds = call.key.kinds or None
         return await call.verbs.ajobs(
-            queue=name, status="queued", kind=kinds, order="run", limit=min(count, 10_000), after=after, raw=True
+            queue=name, status="queued", kind=kinds, order="run", limit=count, after=after, raw=True
         )
 
     return await page(f"queue {name}", call.query, fetch, key=lambda job: job.cursor, show=job_view)

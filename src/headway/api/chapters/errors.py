@@ -29,6 +29,7 @@ class ErrorQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     order: ErrorOrder = "last_seen"
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
     cursor: str | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
 
 
 class ErrorList(msgspec.Struct):
@@ -54,10 +55,10 @@ async def list_errors(call: Call[None, ErrorQuery]) -> Listed:
         job=query.job,
         order=query.order,
         limit=query.limit,
-        offset=int(after),
+        offset=int(after) + query.offset,
     )
     more = len(found) == query.limit
-    return Listed(found, make_cursor(name, str(int(after) + query.limit)) if more else None)
+    return Listed(found, make_cursor(name, str(int(after) + query.offset + query.limit)) if more else None)
 
 
 @routes.get("/errors/{fingerprint}", roles=VIEWERS, answers={200: ErrorGroup}, problems=(404, 422))

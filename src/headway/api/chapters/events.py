@@ -10,7 +10,6 @@ from headway.api.access.narrowed import is_narrowed, seen_events, seen_ids
 from headway.api.call import Answer, Call
 from headway.api.chapters.triggers import FireList
 from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
-from headway.api.wire.cursors import make_cursor, read_cursor
 from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED
@@ -77,11 +76,9 @@ async def _emit(call: Call[Any, None], events: list[EventIn]) -> tuple[list[str]
         return [event_id for event_id, _ in again.created], REPLAYED
 
 
-class EventQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class EventQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
     name: str | None = None
     status: Literal["pending", "handled", "failed"] | None = None
-    limit: int = 50
-    cursor: str | None = None
 
 
 class EventList(msgspec.Struct):
@@ -93,13 +90,13 @@ class EventList(msgspec.Struct):
 async def list_events(call: Call[None, EventQuery]) -> Listed:
     """List events, newest first."""
     query = call.query
-    if not 1 <= query.limit <= 200:
-        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
-    before = read_cursor("events", query.cursor)
-    found = await call.verbs.aevents(name=query.name, status=query.status, limit=query.limit, before=before, raw=True)
-    return Listed(
-        list(await seen_events(call, found)), make_cursor("events", found[-1].id) if len(found) == query.limit else None
-    )
+
+    async def fetch(count: int, before: str | None) -> list[Event]:
+        return await call.verbs.aevents(name=query.name, status=query.status, limit=count, before=before, raw=True)
+
+    listed = await page("events", query, fetch, key=lambda each: each.id)
+    listed.items = await seen_events(call, listed.items)
+    return listed
 
 
 @routes.get("/events/{id}", roles=VIEWERS, answers={200: EventView}, problems=(404,))

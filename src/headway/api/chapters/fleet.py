@@ -9,6 +9,7 @@ import msgspec
 from headway.api.access.narrowed import seen_queues
 from headway.api.call import Call
 from headway.api.routes import SUPERADMINS, VIEWERS, MostCounted, Routes
+from headway.api.wire.pages import PartQuery, part
 from headway.api.wire.views import Listed
 from headway.model.fleet import Queue, Worker
 
@@ -26,10 +27,17 @@ class QueueQuery(msgspec.Struct, forbid_unknown_fields=True):
     most: MostCounted | None = None
 
 
-@routes.get("/queues", roles=VIEWERS, query=QueueQuery, answers={200: QueueList})
-async def list_queues(call: Call[None, QueueQuery]) -> Listed:
+class QueuesQuery(PartQuery, forbid_unknown_fields=True, kw_only=True):
+    """The same, and which part of the list."""
+
+    most: MostCounted | None = None
+
+
+@routes.get("/queues", roles=VIEWERS, query=QueuesQuery, answers={200: QueueList}, problems=(422,))
+async def list_queues(call: Call[None, QueuesQuery]) -> Listed:
     """List the queues, with the number of their unfinished jobs per status."""
-    return Listed(list(await seen_queues(call, call.query.most)))
+    found = await seen_queues(call, call.query.most)
+    return part("queues", call.query, found, key=lambda each: each.name)
 
 
 @routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))
@@ -55,7 +63,7 @@ class WorkerList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/workers", roles=SUPERADMINS, answers={200: WorkerList})
-async def list_workers(call: Call[None, None]) -> Listed:
+@routes.get("/workers", roles=SUPERADMINS, query=PartQuery, answers={200: WorkerList}, problems=(422,))
+async def list_workers(call: Call[None, PartQuery]) -> Listed:
     """List the registered workers."""
-    return Listed(list(await call.app.aworkers()))
+    return part("workers", call.query, await call.app.aworkers(), key=lambda each: each.id)

@@ -9,7 +9,7 @@ import msgspec
 from headway.api.access.narrowed import is_narrowed, seen_ids, visible_job
 from headway.api.call import Call
 from headway.api.routes import VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, page
+from headway.api.wire.pages import PageQuery, PartQuery, page, part
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import Listed
 from headway.model.job import AuditEntry
@@ -38,7 +38,7 @@ async def list_audit(call: Call[None, AuditQuery]) -> Listed:
         return await call.verbs.aaudit_log(
             actor=query.actor,
             action=query.action,
-            limit=min(count, 10_000),
+            limit=count,
             before=None if before is None else int(before),
         )
 
@@ -48,11 +48,11 @@ async def list_audit(call: Call[None, AuditQuery]) -> Listed:
     return listed
 
 
-@routes.get("/jobs/{id}/audit", roles=VIEWERS, answers={200: AuditList}, problems=(404,))
-async def list_job_audit(call: Call[None, None]) -> Listed:
+@routes.get("/jobs/{id}/audit", roles=VIEWERS, query=PartQuery, answers={200: AuditList}, problems=(404, 422))
+async def list_job_audit(call: Call[None, PartQuery]) -> Listed:
     """List what was done to a job, oldest first."""
     job = await visible_job(call)
-    return Listed(list(await call.verbs.aaudit(job.id)))
+    return part(f"audit of {job.id}", call.query, await call.verbs.aaudit(job.id), key=lambda each: str(each.id))
 
 
 async def _of_seen_jobs(call: Call[Any, Any], entries: list[AuditEntry]) -> list[AuditEntry]:

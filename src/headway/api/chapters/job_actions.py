@@ -11,7 +11,7 @@ from headway.api.access.narrowed import is_narrowed, seen_history, seen_ids, vis
 from headway.api.call import Answer, Call
 from headway.api.chapters.jobs import shown
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
-from headway.api.wire.pages import changes_of, given
+from headway.api.wire.pages import PartQuery, changes_of, given, part
 from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import NotFound, Replayed
@@ -205,11 +205,12 @@ class HistoryList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/jobs/{id}/history", roles=VIEWERS, answers={200: HistoryList}, problems=(404, 409))
-async def list_history(call: Call[None, None]) -> Listed:
+@routes.get("/jobs/{id}/history", roles=VIEWERS, query=PartQuery, answers={200: HistoryList}, problems=(404, 409, 422))
+async def list_history(call: Call[None, PartQuery]) -> Listed:
     """List a machine's executions: step, outcome, state, signals and children of each."""
     job = await visible_job(call)
-    return Listed(list(await seen_history(call, await call.verbs.ahistory(job.id, raw=True))))
+    found = await seen_history(call, await call.verbs.ahistory(job.id, raw=True))
+    return part(f"history of {job.id}", call.query, found, key=lambda each: str(each.fence))
 
 
 class SignalList(msgspec.Struct):
@@ -217,11 +218,12 @@ class SignalList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/jobs/{id}/signals", roles=VIEWERS, answers={200: SignalList}, problems=(404,))
-async def list_signals(call: Call[None, None]) -> Listed:
+@routes.get("/jobs/{id}/signals", roles=VIEWERS, query=PartQuery, answers={200: SignalList}, problems=(404, 422))
+async def list_signals(call: Call[None, PartQuery]) -> Listed:
     """List a machine's signals in order of arrival."""
     job = await visible_job(call)
-    return Listed(list(await call.verbs.asignals(job.id, raw=True)))
+    found = await call.verbs.asignals(job.id, raw=True)
+    return part(f"signals of {job.id}", call.query, found, key=lambda each: each.id)
 
 
 class ChildList(msgspec.Struct):
@@ -229,12 +231,12 @@ class ChildList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/jobs/{id}/children", roles=READERS, answers={200: ChildList}, problems=(404,))
-async def list_children(call: Call[None, None]) -> Listed:
+@routes.get("/jobs/{id}/children", roles=READERS, query=PartQuery, answers={200: ChildList}, problems=(404, 422))
+async def list_children(call: Call[None, PartQuery]) -> Listed:
     """List the jobs that a machine spawned."""
     job = await visible_job(call)
     children = await call.verbs.achildren(job.id)
     if is_narrowed(call):
         seen = await seen_ids(call, (each.id for each in children))
         children = [each for each in children if each.id in seen]
-    return Listed(list(children))
+    return part(f"children of {job.id}", call.query, children, key=lambda each: each.id)

@@ -13,6 +13,7 @@ from headway.api.access.narrowed import is_narrowed, may_see, seen_counts, seen_
 from headway.api.call import Answer, Call
 from headway.api.routes import READERS, VIEWERS, MostCounted, Routes
 from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
+from headway.api.wire.pages import PartQuery, part
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import ArtifactView, AttemptView, JobView, Listed, artifact_view, attempt_view, job_view
 from headway.clock import from_micros
@@ -200,19 +201,24 @@ class AttemptList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/jobs/{id}/attempts", roles=READERS, answers={200: AttemptList}, problems=(404,))
-async def list_attempts(call: Call[None, None]) -> Listed:
+@routes.get("/jobs/{id}/attempts", roles=READERS, query=PartQuery, answers={200: AttemptList}, problems=(404, 422))
+async def list_attempts(call: Call[None, PartQuery]) -> Listed:
     """List the executions of a job, the open one last."""
     job = await visible_job(call)
-    return Listed([attempt_view(each) for each in await call.verbs.aattempts(job.id, raw=True)])
+    found = await call.verbs.aattempts(job.id, raw=True)
+    listed = part(f"attempts of {job.id}", call.query, found, key=lambda each: str(each.fence))
+    listed.items = [attempt_view(each) for each in listed.items]
+    return listed
 
 
-@routes.get("/jobs/{id}/chain", roles=VIEWERS, answers={200: JobList}, problems=(404,))
-async def list_chain(call: Call[None, None]) -> Listed:
+@routes.get("/jobs/{id}/chain", roles=VIEWERS, query=PartQuery, answers={200: JobList}, problems=(404, 422))
+async def list_chain(call: Call[None, PartQuery]) -> Listed:
     """List a job with the jobs that it retries and that retry it, the first one first."""
     job = await visible_job(call)
-    chain = await call.verbs.achain(job.id, raw=True)
-    return Listed([job_view(each) for each in chain if may_see(call, each)])
+    chain = [each for each in await call.verbs.achain(job.id, raw=True) if may_see(call, each)]
+    listed = part(f"chain of {job.id}", call.query, chain, key=lambda each: each.id)
+    listed.items = list(map(job_view, listed.items))
+    return listed
 
 
 class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, Routes
-from headway.api.wire.cursors import make_cursor, read_cursor, refuse_cursor
+from headway.api.wire.pages import PageQuery, part
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.errors import NotAllowed
@@ -71,27 +71,10 @@ async def create_key(call: Call[KeyIn, None]) -> Answer:
     return Answer(201, KeyMade(made.text, made.key))
 
 
-class KeyQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    limit: int = 50
-    cursor: str | None = None
-
-
-@routes.get("/keys", roles=ADMINS, query=KeyQuery, answers={200: KeyList}, problems=(422,))
-async def list_keys(call: Call[None, KeyQuery]) -> Listed:
+@routes.get("/keys", roles=ADMINS, query=PageQuery, answers={200: KeyList}, problems=(422,))
+async def list_keys(call: Call[None, PageQuery]) -> Listed:
     """List keys, oldest first, without their secrets; revoked and expired ones too."""
-    query = call.query
-    if not 1 <= query.limit <= 200:
-        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
-    found = await call.verbs.aapi_keys()  # keys are never deleted, so a page begins behind the last one
-    after = read_cursor("keys", query.cursor)
-    begin = 0
-    if after is not None:
-        begin = next((place + 1 for place, key in enumerate(found) if key.id == after), -1)
-        if begin < 0:
-            raise refuse_cursor()
-    page = found[begin : begin + query.limit]
-    more = begin + query.limit < len(found)
-    return Listed(list(page), make_cursor("keys", page[-1].id) if more else None)
+    return part("keys", call.query, await call.verbs.aapi_keys(), key=lambda each: each.id)
 
 
 @routes.get("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))

@@ -9,6 +9,7 @@ import msgspec
 from headway.api.access.narrowed import seen_kinds
 from headway.api.call import Call
 from headway.api.routes import VIEWERS, Routes
+from headway.api.wire.pages import PartQuery, part
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.define.machine import MachineKind
@@ -33,8 +34,8 @@ class MachineList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.get("/machines", roles=VIEWERS, answers={200: MachineList})
-async def list_machines(call: Call[None, None]) -> Listed:
+@routes.get("/machines", roles=VIEWERS, query=PartQuery, answers={200: MachineList}, problems=(422,))
+async def list_machines(call: Call[None, PartQuery]) -> Listed:
     """List the kinds of machines that live workers run or that have unfinished ones, and where these stand."""
     versions: dict[str, set[int]] = {kind.name: set(kind.editions) for kind in _here(call)}
     standing = [] if call.key.queues else await call.verbs.astep_counts()
@@ -46,12 +47,11 @@ async def list_machines(call: Call[None, None]) -> Listed:
             versions.setdefault(kind, set()).add(int(version))
     seen = sorted(kind for kind in versions if not call.key.kinds or kind in call.key.kinds)
     more = any(each.more for each in standing)
-    return Listed(
-        [
-            MachineShown(kind, sorted(versions[kind]), {at.step: at.count for at in standing if at.kind == kind}, more)
-            for kind in seen
-        ]
-    )
+    found = [
+        MachineShown(kind, sorted(versions[kind]), {at.step: at.count for at in standing if at.kind == kind}, more)
+        for kind in seen
+    ]
+    return part("machines", call.query, found, key=lambda each: each.kind)
 
 
 class GraphQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -39,7 +39,7 @@ async def list_trains(call: Call[None, TrainQuery]) -> Listed:
     query = call.query
 
     async def fetch(count: int, after: str | None) -> list[Train]:
-        return await call.verbs.atrains(blocked=query.blocked, limit=min(count, 10_000), after=after)
+        return await call.verbs.atrains(blocked=query.blocked, limit=count, after=after)
 
     listed = await page("trains", query, fetch, key=lambda each: each.train)
     heads = await _jobs(call, [each.head_id for each in listed.items if each.head_id is not None])
@@ -197,7 +197,7 @@ async def list_groups(call: Call[None, PageQuery]) -> Listed:
     """List the groups with how far their members are, the newest first."""
 
     async def fetch(count: int, after: str | None) -> list[Group]:
-        return await call.verbs.agroups(limit=min(count, 10_000), after=after)
+        return await call.verbs.agroups(limit=count, after=after)
 
     listed = await page("groups", call.query, fetch, key=lambda each: each.id)
     listed.items = [_group_view(each) for each in listed.items if await _sees_some(call, each)]

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import SUPERADMINS, Routes
-from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.model import refusals
@@ -30,11 +30,6 @@ class TenantChange(msgspec.Struct, forbid_unknown_fields=True):
     tz: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class TenantQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    limit: int = 50
-    cursor: str | None = None
-
-
 class TenantList(msgspec.Struct):
     items: list[Tenant]
     next_cursor: str | None
@@ -48,15 +43,14 @@ class TenantDeleted(msgspec.Struct):
     dry_run: bool
 
 
-@routes.get("/admin/tenants", roles=SUPERADMINS, query=TenantQuery, answers={200: TenantList}, problems=(422,))
-async def list_tenants(call: Call[None, TenantQuery]) -> Listed:
+@routes.get("/admin/tenants", roles=SUPERADMINS, query=PageQuery, answers={200: TenantList}, problems=(422,))
+async def list_tenants(call: Call[None, PageQuery]) -> Listed:
     """List tenants by name."""
-    query = call.query
-    if not 1 <= query.limit <= 200:
-        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
-    found = await call.app.atenants(limit=query.limit, after=read_cursor("tenants", query.cursor))
-    last = found[-1].slug or found[-1].id if len(found) == query.limit else None
-    return Listed(list(found), None if last is None else make_cursor("tenants", last))
+
+    async def fetch(count: int, after: str | None) -> list[Tenant]:
+        return await call.app.atenants(limit=count, after=after)
+
+    return await page("tenants", call.query, fetch, key=lambda each: each.slug or each.id)
 
 
 @routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(422,))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.cursors import make_cursor, read_cursor, refuse_cursor
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import Listed
 
@@ -15,12 +15,21 @@ T = TypeVar("T")
 
 _MOST = 200
 _FARTHEST = 10_000
+_AT_ONCE = 10_000  # what the library reads in one list
 
 
 class PageQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which part of a list."""
 
     limit: int = 50
+    cursor: str | None = None
+    offset: int = 0
+
+
+class PartQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which part of a list that is short; without a limit all of it."""
+
+    limit: int | None = None
     cursor: str | None = None
     offset: int = 0
 
@@ -38,16 +47,39 @@ async def page(
 
     What the key may not see (`visible`) is left out, so a page may be short, and there may be more nevertheless.
     """
-    for name, value, least, most in (("limit", query.limit, 1, _MOST), ("offset", query.offset, 0, _FARTHEST)):
-        if not least <= value <= most:
-            said = f"{name}={value} must be from {least} to {most:,}"
-            raise Refused(422, said, faults=[Fault("out of range", name)])
-    found = await fetch(query.offset + query.limit + 1, read_cursor(of, query.cursor))
+    _check(query)
+    wanted = query.offset + query.limit + 1
+    found = list(await fetch(min(wanted, _AT_ONCE), read_cursor(of, query.cursor)))
+    if len(found) == _AT_ONCE < wanted:
+        found += await fetch(wanted - _AT_ONCE, key(found[-1]))
     part = found[query.offset : query.offset + query.limit]
     more = len(found) > query.offset + query.limit
     return Listed(
         [show(item) for item in part if visible(item)], make_cursor(of, key(part[-1])) if more and part else None
     )
+
+
+def part(of: str, query: PartQuery | PageQuery, found: Sequence[T], *, key: Callable[[T], str]) -> Listed:
+    """A part of a list that was read as a whole. The next one begins after the last item of this one or, where that is
+    gone, at its place."""
+    _check(query)
+    begin = query.offset
+    after = read_cursor(of, query.cursor)
+    if after is not None:
+        place, _, last = after.partition(" ")
+        if not (place.isascii() and place.isdigit() and len(place) < 10):
+            raise refuse_cursor()
+        begin += next((n + 1 for n, each in enumerate(found) if key(each) == last), int(place))
+    end = len(found) if query.limit is None else begin + query.limit
+    items = list(found[begin:end])
+    return Listed(items, make_cursor(of, f"{end} {key(items[-1])}") if items and end < len(found) else None)
+
+
+def _check(query: PartQuery | PageQuery) -> None:
+    for name, value, least, most in (("limit", query.limit, 1, _MOST), ("offset", query.offset, 0, _FARTHEST)):
+        if value is not None and not least <= value <= most:
+            said = f"{name}={value} must be from {least} to {most:,}"
+            raise Refused(422, said, faults=[Fault("out of range", name)])
 
 
 def given(body: msgspec.Struct, aliases: dict[str, str]) -> dict[str, Any]:
