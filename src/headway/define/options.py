@@ -239,7 +239,7 @@ def _checked(given: Mapping[str, Any], known: Mapping[str, checks.Check], where:
         changes |= check(value, option)
     if changes.get("delay_ms") is not None and changes.get("scheduled_for") is not None:
         raise InvalidJob(
-            f"delay={given['delay']!r} and scheduled_for={given['scheduled_for']!r} exclude each other: give one"
+            f"delay={given['delay']} and scheduled_for={given['scheduled_for']} exclude each other: give one"
         )
     if given.get("unique_key") is not None and given.get("unique_by") is not None:
         raise InvalidJob(

@@ -37,6 +37,7 @@ BODIES = [
     (b'{"kind": "welcome", "payload": {"user_id": ' + b"9" * 5000 + b"}}", 422, "out of range"),
     (b'{"kind": "welcome", "payload": {"a": "\\u0000"}}', 422, "NUL"),
     (b'{"kind": "welcome", "tags": ["\\u0000"]}', 422, "NUL"),
+    (b'{"kind": "welcome", "payload": {"a": "\\ud800"}}', 400, "half of a surrogate pair"),
 ]
 
 
@@ -80,6 +81,40 @@ PATHS = [
     ("/jobs/nonsense/result?wait=99", 422),
     ("/nowhere", 404),
 ]
+
+
+def test_a_refusal_points_at_every_fault_of_the_body(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["producer"])
+    wrong = {"kind": "welcome", "payload": {"user_id": "seven"}}
+    good = {"kind": "welcome", "payload": {"user_id": 7}}
+    for path, body, pointers in (
+        ("/jobs", {"kind": "report", "colour": 1, "a/b": 2}, ["/colour", "/a~1b"]),
+        ("/jobs/batch", {"jobs": [good, {"size": 1} | good], "shape": 2}, ["/jobs/1/size", "/shape"]),
+        ("/jobs/batch", {"jobs": [good, {"priority": "x"} | good]}, ["/jobs/1/priority"]),
+        ("/jobs", wrong, ["/payload/user_id"]),
+        ("/jobs", good | {"queue": "Not A Queue"}, ["/queue"]),
+        ("/jobs", good | {"definition_key": "report"}, ["/definition_key"]),
+        ("/jobs/batch", {"jobs": [good, good, wrong]}, ["/jobs/2/payload/user_id"]),
+        ("/jobs/batch", {"jobs": [good, {"kind": "nope"}]}, ["/jobs/1/kind"]),
+        ("/jobs/batch", {"jobs": [good, good | {"priority": 10**9}]}, ["/jobs/1/priority"]),
+        ("/groups", {"jobs": [good], "callback": wrong}, ["/callback/payload/user_id"]),
+    ):
+        said = ask.post(path, json=body)
+        assert (said.status_code, [each["pointer"] for each in said.json()["errors"]]) == (422, pointers), said.text
+    many = {f"f{n}": n for n in range(20)}
+    assert len(ask.post("/jobs", json={"kind": "report", **many}).json()["errors"]) == 10
+    assert app.counts() == {}
+
+
+def test_a_payload_is_as_deep_in_a_batch_as_alone(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["producer"])
+    for levels, status in ((64, 201), (65, 422), (70, 400)):
+        payload = b'{"a":' * levels + b"1" + b"}" * levels
+        job = b'{"kind": "report", "payload": ' + payload + b"}"
+        for path, body in (("/jobs", job), ("/jobs/batch", b'{"jobs": [' + job + b"]}")):
+            said = ask.post(path, content=body, headers={"Content-Type": "application/json"})
+            assert said.status_code == status, said.text
+    assert app.counts() == {"queued": 2}
 
 
 def test_compressed_bodies_are_refused_with_the_reason(app: Headway, client: Any, keys: dict[str, str]) -> None:

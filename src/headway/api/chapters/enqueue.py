@@ -14,7 +14,7 @@ from headway.api.access.narrowed import hidden_job, is_narrowed, refuse_hidden, 
 from headway.api.call import Answer, Call
 from headway.api.enqueues import is_plain_enough
 from headway.api.routes import PRODUCERS, Routes
-from headway.api.wire.problems import Refused
+from headway.api.wire.problems import Fault, Refused, refused_at
 from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JsonObject
 from headway.errors import Duplicate, HeadwayError, Replayed
@@ -137,7 +137,7 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
     existing = partial(refuse_hidden, call) if is_narrowed(call) else None
     try:
         try:
-            built = await built_jobs(call, jobs)
+            built = await built_jobs(call, jobs, "" if isinstance(call.body, JobIn) else "jobs")
         except (Refused, HeadwayError) as error:
             await refuse_unless_replayed(call.verbs, call.request, error)
         if len(built) == 1 and is_plain_enough(built[0]):
@@ -153,26 +153,31 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
     return await _stored(call, [(each.id, each.created) for each in done]), {}
 
 
-async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
-    """The jobs, as the key may enqueue them; raises `Refused`."""
+async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn], at: str = "") -> list[NewJob]:
+    """The jobs, as the key may enqueue them; raises `Refused`. `at` is the field of the body that has them, "" for a
+    body that is one job."""
     await call.verbs.alearn(None)
     made_by: dict[str, Any] = {"created_by": check_text(call.actor, "created_by")}
     if (trace := call.trace) is not None:
         made_by["trace_id"] = trace
     built: list[NewJob] = []
     last: tuple[JobIn, _Build] | None = None
-    for job in jobs:
-        payload, job.payload = job.payload, msgspec.UNSET
-        if last is not None and job == last[0]:  # most jobs of a batch differ by their payloads alone
-            built.append(last[1](payload))
-        elif job.template:
-            built.append(await _from_template(call, job, payload, made_by))
-        else:
-            build, first = await _first_of_many(call, job, payload, made_by)
-            built.append(first)
-            last = job, build
-        if len(built) % _BUILT_AT_ONCE == 0:
-            await asyncio.sleep(0)
+    try:
+        for job in jobs:
+            payload, job.payload = job.payload, msgspec.UNSET
+            if last is not None and job == last[0]:  # most jobs of a batch differ by their payloads alone
+                built.append(last[1](payload))
+            elif job.template:
+                built.append(await _from_template(call, job, payload, made_by))
+            else:
+                build, first = await _first_of_many(call, job, payload, made_by)
+                built.append(first)
+                last = job, build
+            if len(built) % _BUILT_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    except (Refused, HeadwayError) as error:
+        place: list[str | int] = [at, len(built)] if at == "jobs" else [at] if at else []
+        raise refused_at(error, place, JobIn.__struct_fields__) from None
     if is_narrowed(call):
         await _check_replaced(call, built)
     return built
@@ -232,6 +237,7 @@ async def _active(call: Call[Any, None], kind: str) -> Definition:
             422,
             f"kind {kind!r} has no {'active ' if definition else ''}definition",
             code="UnknownKind",
+            faults=[Fault("unknown", "/kind")],
             fix="start a worker that has it, which declares it; or create the definition",
         )
     return definition
@@ -257,11 +263,13 @@ def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
         value = given.pop(alias, None)
         if value is not None:
             if given.get(name) not in (None, value):
-                raise Refused(422, f"{alias} and {name} mean the same, and differ")
+                said = f"{alias} and {name} mean the same, and differ"
+                raise Refused(422, said, faults=[Fault("differs", f"/{alias}")])
             given[name] = value
     kind, template = given.pop("kind") or "", given.pop("template")
     if not kind and not template:
-        raise Refused(422, "which kind? Give kind (or definition_key), or template")
+        said = "which kind? Give kind (or definition_key), or template"
+        raise Refused(422, said, faults=[Fault("missing", "/kind")])
     if isinstance(given.get("unique_scope"), list):
         given["unique_scope"] = ["dead" if each == "dead_letter" else each for each in given["unique_scope"]]
     if call.key.role != "superadmin":  # null means what the definition says, as for the database's own logins

@@ -181,8 +181,8 @@ async def create_group(call: Call[GroupIn, None]) -> Answer:
     body = call.body
     if not 1 <= len(body.jobs) <= _LARGEST_GROUP:
         raise Refused(422, f"a group has 1 to {_LARGEST_GROUP:,} jobs, not {len(body.jobs):,}")
-    jobs = await built_jobs(call, body.jobs)
-    callback = None if body.callback is None else (await built_jobs(call, [body.callback]))[0]
+    jobs = await built_jobs(call, body.jobs, "jobs")
+    callback = None if body.callback is None else (await built_jobs(call, [body.callback], "callback"))[0]
     made = await call.verbs.agroup(jobs, mode=body.mode, on_failure=body.on_failure, callback=callback)
     return Answer(201, _group_view(await call.verbs.aget_group(made.id)))
 

@@ -12,10 +12,13 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from headway.api.wire.exchange import Exchange
-from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.problems import Fault, Refused, path_parts, pointer
 from headway.model.codec import DEEPEST, FAULTS, outside_strings, too_deep
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`", re.DOTALL)
+_MOST_FAULTS = 10
+_AROUND = 4  # levels of a body around what is stored of it: of the state in {"jobs": [{"outcome": {"state": …}}]}
 _JSON_ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -98,16 +101,48 @@ def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: boo
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
     if quotes and b"\\ud" in body.lower() and b'"result"' not in body and b'"outcome"' not in body:
         body = _JSON_ESCAPE.sub(_escaped, body)
-    if too_deep(body, DEEPEST + 2):
+    if too_deep(body, DEEPEST + _AROUND):
         raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
     try:
         return msgspec.json.decode(body, type=into)
     except msgspec.ValidationError as error:
-        raise _invalid(error, "body") from None
+        raise _unknown_fields(body, into) or _invalid(error, "body") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if any(found["half"] for found in _JSON_ESCAPE.finditer(body)):
+            raise Refused(400, "the JSON holds half of a surrogate pair, which is not text: remove it") from None
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
     finally:
         _refuse_repeated_names(body, may_hold_nul=quotes)
+
+
+def _unknown_fields(body: bytes, into: Any) -> Refused | None:
+    """The refusal that names all of them: a decoder stops at the first."""
+    faults: list[Fault] = []
+    names: list[str] = []
+    try:
+        value = msgspec.json.decode(body)
+        while len(faults) < _MOST_FAULTS:
+            try:
+                msgspec.json.decode(msgspec.json.encode(value), type=into)
+                break
+            except msgspec.ValidationError as error:
+                unknown, path = _UNKNOWN.search(str(error)), _PATH.search(str(error))
+                if unknown is None:
+                    break
+                parts = [] if path is None else path_parts(path[1])
+                holder = value
+                for part in parts:
+                    holder = holder[part]
+                del holder[unknown[1]]
+                names.append(unknown[1])
+                faults.append(Fault(f"unknown field `{unknown[1]}`", pointer([*parts, unknown[1]])))
+    except (KeyError, IndexError, TypeError, *FAULTS):
+        pass  # what the path means cannot be told: those found until then are named
+    if not faults:
+        return None
+    said = ", ".join(f"`{each[:80]}`" for each in dict.fromkeys(names))
+    known = f"unknown field{'s' if len(set(names)) > 1 else ''} {said}"
+    return Refused(422, f"the body is not valid: it has the {known}", faults=faults)
 
 
 def _escaped(found: re.Match[bytes]) -> bytes:
@@ -150,8 +185,8 @@ def _invalid(error: msgspec.ValidationError, where: str) -> Refused:
     said = str(error)
     path = _PATH.search(said)
     detail = _PATH.sub("", said)
-    pointer = "" if path is None else path[1][1:].replace(".", "/").replace("[", "/").replace("]", "")
-    return Refused(422, f"the {where} is not valid: {detail}", faults=[Fault(detail, pointer)])
+    at = "" if path is None else pointer(path_parts(path[1]))
+    return Refused(422, f"the {where} is not valid: {detail}", faults=[Fault(detail, at)])
 
 
 def _holds_nul(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -139,6 +140,52 @@ def slug_of(code: str) -> str:
     'not-found'
     """
     return "".join(f"-{each.lower()}" if each.isupper() else each for each in code).strip("-")
+
+
+_PART = re.compile(r'\.([^.\[]+)|\[(\d+|"(?:[^"\\]|\\.)*")\]')
+_PATH = re.compile(r" at (\$[^\s:]*)")
+_OPTION = re.compile(r"([a-z_]+)=")
+
+
+def path_parts(path: str) -> list[str | int]:
+    """The names and places of a path such as `$.jobs[3].payload["a b"]`."""
+    parts: list[str | int] = []
+    for name, inner in _PART.findall(path):
+        parts.append(name or (msgspec.json.decode(inner)))
+    return parts
+
+
+def pointer(parts: Sequence[str | int]) -> str:
+    """The same as a JSON pointer (RFC 6901).
+
+    >>> pointer(path_parts('$.jobs[3].payload["a b"].c/d'))
+    '/jobs/3/payload/a b/c~1d'
+    """
+    return "".join(f"/{str(each).replace('~', '~0').replace('/', '~1')}" for each in parts)
+
+
+def refused_at(error: Exception, at: Sequence[str | int], named: Sequence[str]) -> Exception:
+    """The refusal of a part of the body, with a pointer to it: to the value of a payload that does not fit, or to the
+    field among `named` that the message begins with. What is no fault of the body stays as it is."""
+    if isinstance(error, errors.StoreError) or not isinstance(error, Refused | errors.HeadwayError):
+        return error
+    said = str(error)
+    parts = list(at)
+    if isinstance(error, errors.InvalidPayload):
+        path = _PATH.search(said)
+        parts += ["payload", *(path_parts(path[1]) if path else ())]
+    elif (option := _OPTION.match(said)) and option[1] in named:
+        parts.append(option[1])
+    if not parts:
+        return error
+    found, headers = problem_of(error, "")
+    if found.status not in (403, 404, 409, 422):
+        return error
+    detail = f"{pointer(at)}: {found.detail}" if at else found.detail
+    faults = [Fault(each.detail, pointer(at) + each.pointer) for each in found.errors] or [Fault(said, pointer(parts))]
+    return Refused(
+        found.status, detail, code=found.code, faults=faults, fix=found.fix, headers=headers, job_id=found.job_id
+    )
 
 
 def problem_of(error: Exception, request_id: str, *, below: str = "") -> tuple[Problem, dict[str, str]]:
