@@ -88,13 +88,14 @@ def test_a_payload_over_the_limit_is_an_artifact_and_its_handler_gets_the_value(
     app.run(until_idle=True)
     assert app.get(jobs[1].id).fence == 2
 
-    for refused in (
-        lambda: without.enqueue(BIG),
-        lambda: app.enqueue("without", {"text": BIG}),
-        lambda: app.enqueue("keeps", {"text": BIG}),
-        lambda: app.change(count.using(delay="1h").enqueue("a").id, payload={"text": BIG}),
+    for refused, way_out in (
+        (lambda: without.enqueue(BIG), r"let it spill: @app.job\(spill=True\)"),
+        (lambda: app.enqueue("without", {"text": BIG}), r"let it spill: @app.job\(spill=True\)"),
+        (lambda: app.enqueue("keeps", {"text": BIG}), "pass a reference"),
+        (lambda: app.change(count.using(delay="1h").enqueue("a").id, payload={"text": BIG}), "only an enqueue lets"),
+        (lambda: app.retry(jobs[1].id, payload={"text": BIG}), "only an enqueue lets"),
     ):
-        with pytest.raises(InvalidPayload, match="over the limit of 1,000"):
+        with pytest.raises(InvalidPayload, match=f"over the limit of 1,000.*{way_out}"):
             refused()
     with pytest.raises(InvalidPayload, match="over the limit of 8,000"):
         count.enqueue("x" * 9_000)

@@ -351,7 +351,7 @@ class Api:
         if problem.status == 500:
             _log.error("a request failed", request_id=request_id, exc_info=error)
         elif problem.status == 503:
-            _log.warning("the database cannot be used", request_id=request_id, error=str(error))
+            _log.warning(f"a request was answered 503: {type(error).__name__}", request_id=request_id, error=str(error))
         return Response(msgspec.json.encode(problem), problem.status, headers, MEDIA_TYPE)
 
     async def _healthz(self, _: Request) -> Response:

@@ -36,11 +36,13 @@ class Arguments:
         "_optional",
         "_positional",
         "_positional_only",
+        "advice",
         "context",
     )
 
     def __init__(self, fn: Callable[..., Any], kind: str) -> None:
         self._kind = kind
+        self.advice = ""  # what else to do about a payload that is too long
         self.context: str | None = None  # the parameter that gets the context
         self._positional: tuple[str, ...] = ()  # what may be given by position, in order
         self._positional_only: tuple[str, ...] = ()
@@ -69,7 +71,7 @@ class Arguments:
     def pack_named(self, given: Mapping[str, Any], limit: int) -> str:
         """The payload of arguments that are all given by name."""
         try:
-            text = encode(given, limit=limit)
+            text = encode(given, limit=limit, advice=self.advice)
         except InvalidPayload as error:
             raise InvalidPayload(f"{self._kind}: {error}") from error
         unknown = self._unknown(text)

@@ -62,7 +62,9 @@ def change_of(given: Mapping[str, Any], *, now: datetime, limit: int) -> Change:
             case "payload":
                 if not isinstance(value, Mapping | msgspec.Raw):
                     raise InvalidJob(f"payload={value!r} is not a mapping of the kind's parameters")
-                fields[option] = encode(value, limit=limit)
+                fields[option] = encode(
+                    value, limit=limit, advice="; only an enqueue lets a payload spill to an artifact"
+                )
             case "meta":
                 fields |= checks.meta(value, option)
             case "tags":

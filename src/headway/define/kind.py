@@ -30,6 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _NO_OPTIONS: KindOptions = {}
+_LET_IT_SPILL = ", or let it spill: @app.job(spill=True)"
 
 
 class Redefined(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,8 @@ class Kind(Generic[P, R]):
         self.options = kind_options(options)
         self.is_async = _is_async(fn)
         self._arguments = self._read_parameters(fn)
+        if self.by_code and not self.options.spill:
+            self._arguments.advice = _LET_IT_SPILL
         self.context_param = self._arguments.context
         self._binding = binding or Binding()
         self._row = self._own_row = self.options.row(self.name)
@@ -230,7 +233,7 @@ class Kind(Generic[P, R]):
                 f"{self.name} returned {type(value).__name__}(…), and it is a plain job: only the steps of a Machine "
                 "return other outcomes than Done; return the value itself, or raise Retry, Snooze or Cancel"
             )
-        advice = ", or let it spill: @app.job(spill=True)" if may_spill else ""
+        advice = _LET_IT_SPILL if may_spill else ""
         return succeeded(ctx.claim, encode(value, limit=result_limit, what="result", advice=advice))
 
     def decode(self, payload: str, secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:

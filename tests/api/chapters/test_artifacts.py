@@ -93,9 +93,14 @@ def test_bytes_are_an_attachment_and_never_a_page(
 
 
 def test_a_worker_uploads_under_its_fence(
-    app: Headway, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: Headway, client: Any, keys: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app.configure(artifacts=str(tmp_path / "artifacts"))
+    app.configure(artifacts=str(tmp_path / "artifacts"), payload_limit=1_000)
+
+    @app.job(spill=True)
+    def large(text: str) -> None: ...
+
+    app.run("none", until_idle=True)  # declares it
     work, worker = client(app.create_api_key("worker", "worker", tenant=None).text), str(uuid4())
     job = app.enqueue("welcome", {"user_id": 7})
     claim = {"worker_id": worker, "queues": ["mail"]}
@@ -126,6 +131,12 @@ def test_a_worker_uploads_under_its_fence(
         assert (refused.status_code, refused.json()["code"]) == expected, asked
     monkeypatch.setattr("headway.artifacts.folder.Folder.write", _unavailable)
     refused = work.post(f"{path}&name=b.txt", content=b"x")
+    assert (refused.status_code, refused.json()["code"]) == (503, "ArtifactsUnavailable")
+    assert "secret-bucket" not in refused.text
+    assert (
+        refused.json()["detail"] == "the store of artifacts cannot be used right now; the server's log has the reason"
+    )
+    refused = client(keys["operator"]).post("/jobs", json={"kind": "large", "payload": {"text": "x" * 2_000}})
     assert (refused.status_code, refused.json()["code"]) == (503, "ArtifactsUnavailable")
     assert "secret-bucket" not in refused.text
     done = {"worker_id": worker, "fence": 1, "result": 1}

@@ -16,7 +16,7 @@ from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import ArtifactView, Listed, artifact_view
 from headway.api.workers.requests import fence_of, job_id_of, refuse_lost, valid_worker_id
-from headway.errors import ArtifactElsewhere, ArtifactGone, ArtifactsUnavailable, NotFound
+from headway.errors import ArtifactElsewhere, ArtifactGone, NotFound
 from headway.model.artifact import Artifact
 from headway.model.ids import is_id
 from headway.worker.artifacts import ArtifactWriter, Attempted
@@ -89,8 +89,6 @@ async def get_artifact_content(call: Call[None, None]) -> StreamingResponse:
         raise Refused(
             409, "its bytes are not there any more: somebody deleted or changed them", code="ArtifactGone"
         ) from None
-    except ArtifactsUnavailable:
-        raise Refused(503, "the store of artifacts cannot be used right now", code="ArtifactsUnavailable") from None
     etag = f'"{found.sha256}"'
     part = _asked_part(call, found.size, etag)
     start, end = part or (0, found.size)
@@ -157,10 +155,7 @@ async def upload_artifact(call: Call[None, UploadQuery]) -> Answer:
     assert call.upload is not None
     writer = ArtifactWriter(store.ops, call.app._places, store.arun)
     attempt = Attempted(job_id, jobs[0].tenant_id, claim[1])
-    try:
-        kept = await writer.astore(attempt, call.query.name, call.upload, call.query.content_type)
-    except ArtifactsUnavailable:
-        raise Refused(503, "the store of artifacts cannot be used right now", code="ArtifactsUnavailable") from None
+    kept = await writer.astore(attempt, call.query.name, call.upload, call.query.content_type)
     return Answer(201, artifact_view(kept))
 
 

@@ -26,7 +26,7 @@ TITLES = {
     422: "Not valid",
     429: "Too many",
     500: "A fault of the server",
-    503: "The database cannot be used right now",
+    503: "Cannot be done right now",
 }
 
 # the first that fits; what is not here is a fault of the server
@@ -57,7 +57,9 @@ _STATUS: tuple[tuple[type[errors.HeadwayError], int], ...] = (
 
 
 _LOG_SAYS = "; the server's log has the reason"
-_DATABASE_SAYS: dict[type[Exception], str] = {
+# their messages name the database or the store of artifacts, which callers must not see
+_UNAVAILABLE: dict[type[Exception], str] = {
+    errors.ArtifactsUnavailable: "the store of artifacts cannot be used right now",
     errors.SchemaMissing: "the database has no tables of Headway",
     errors.SchemaOutdated: "the database has the tables of another release of Headway than this server",
 }
@@ -204,8 +206,8 @@ def problem_of(error: Exception, request_id: str, *, below: str = "") -> tuple[P
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         headers = {"Retry-After": "1"} if status == 503 else {}
         said = {"detail": str(error), "code": type(error).__name__}
-        if isinstance(error, errors.StoreError):  # its message names the database, which callers must not see
-            said["detail"] = _DATABASE_SAYS.get(type(error), "the database cannot be used right now") + _LOG_SAYS
+        if isinstance(error, errors.StoreError | errors.ArtifactsUnavailable):
+            said["detail"] = _UNAVAILABLE.get(type(error), "the database cannot be used right now") + _LOG_SAYS
         if isinstance(error, errors.Duplicate) and error.job_id:
             said["job_id"] = error.job_id
     else:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.wire.problems import Refused
 from headway.api.workers.requests import fence_of, valid_id
-from headway.errors import ArtifactsUnavailable, LeaseLost
+from headway.errors import LeaseLost
 from headway.model.codec import encode
 from headway.worker.artifacts import ArtifactWriter, Attempted
 
@@ -39,8 +38,6 @@ async def spill_results(call: Call[Any, Any], worker_id: str, ends: Sequence[End
             reference = await writer.aspill(Attempted(job.id, job.tenant_id, claim[1]), text)
         except LeaseLost:
             continue
-        except ArtifactsUnavailable:
-            raise Refused(503, "the store of artifacts cannot be used right now", code="ArtifactsUnavailable") from None
         if end.outcome is None:
             end.result = msgspec.Raw(reference.encode())
         else:
