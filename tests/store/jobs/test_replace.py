@@ -264,6 +264,17 @@ def debounce(db, **options):
     return replace(db, **{"delay_ms": 5_000, "debounce_max_ms": 12_000, **options})
 
 
+@pytest.mark.parametrize("on_conflict", ["replace", "replace_or_follow"])
+def test_a_first_car_replaces_beside_others_of_its_call_as_it_does_alone(db, make, on_conflict):
+    scope = ("queued", "scheduled")
+    first = replace(db, unique_scope=scope)
+    car = make.job(unique_key="k", unique_scope=scope, on_conflict=on_conflict, train="t", payload='{"n":2}')
+    plain, answer = db.enqueue_all([make.job(), car])
+    assert (plain.created, shown(answer)) == (True, (first.id, "queued", False, True))
+    assert db.job(first.id).payload == {"n": 2}
+    assert len(db.find()) == 2
+
+
 def test_each_enqueue_pushes_the_time_up_to_the_most(db):
     begin = db.now()
     first = debounce(db, payload='{"n":0}')

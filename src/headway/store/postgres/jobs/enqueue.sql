@@ -93,6 +93,7 @@ declare
   v_scopes text[] := p_unique_scopes;
   v_alone boolean := p_trains is not null and coalesce(p_alone, headway.alone());
   v_leads boolean[];
+  v_first boolean[];
   v_positions bigint[];
   v_metered uuid[];
   v_known uuid[];
@@ -173,6 +174,7 @@ begin
   end if;
   if v_alone then
     v_leads := headway.leads(p_tenants, v_own, p_trains, p_afters);
+    v_first := v_leads;  -- stays so in later rounds: a first car meets the holder of its key as a queued job does
   end if;
 
   if p_unique_keys is not null or p_idempotency_keys is not null then
@@ -189,7 +191,7 @@ begin
         into v_met, v_outcomes
         from headway.meet(
                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, v_scopes,
-               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, v_leads, v_afters, v_now, v_met, v_outcomes) m;
+               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, v_first, v_afters, v_now, v_met, v_outcomes) m;
       v_rounds := v_rounds + 1;
       if v_rounds > 20 then
         raise exception 'the jobs that have these keys keep moving: try again'
