@@ -13,6 +13,7 @@ import msgspec
 from headway.api.routes import PREFIX
 from headway.api.wire.problems import Refused
 from headway.dashboard.visit import Visit
+from headway.model.status import FINISHED
 
 Entry = Literal["text", "json", "number"]
 
@@ -76,6 +77,19 @@ class Action:
             + shlex.quote(f"{origin}{PREFIX}{path}"),
             "Python": self.python.format(**quoted),
         }
+
+
+def actions_for(job: Mapping[str, Any]) -> list[Action]:
+    """The buttons on a job's page: what makes sense in its status, whether or not the visitor may."""
+    if job["status"] in FINISHED:
+        names = ["retry-job", "delete-job"]
+    elif job["status"] == "scheduled":
+        names = ["run-job", "schedule-job", "cancel-job"]
+    elif job["status"] == "queued" and not job["tries"]:
+        names = ["schedule-job", "cancel-job"]
+    else:
+        names = ["cancel-job"]
+    return [ACTIONS[name] for name in names]
 
 
 def decoded(name: str, text: str, entry: Entry) -> Any:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from headway.api.routes import PREFIX
 from headway.api.wire.problems import Refused
-from headway.dashboard.action_table import ACTIONS, Action
+from headway.dashboard.action_table import ACTIONS, actions_for
 from headway.dashboard.drawn.machine import machine_graph
 from headway.dashboard.drawn.timeline import attempts_timeline
 from headway.dashboard.shown.json_text import as_text
@@ -19,7 +19,6 @@ from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 from headway.errors import NotFound
 from headway.model.spill import is_result_name
-from headway.model.status import FINISHED
 
 pages = Pages()
 
@@ -72,7 +71,7 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         "about": _about(visit, job),
         "related": _related(job, chain, children),
         "audit": [] if audit is None else audit.items,
-        "offered": _offered(job),
+        "offered": actions_for(job),
         "actions": ACTIONS,
         "copied": {
             "CLI": f"headway jobs show {job['id']}",
@@ -117,19 +116,6 @@ async def _graph(visit: Visit, job: Any, attempts: list[Any]) -> Markup | None:
     except (Refused, NotFound):
         return None  # this server has none of the application's code
     return machine_graph(found.graph, now=job["step"], taken=[each["step"] for each in attempts if each["step"]])
-
-
-def _offered(job: Any) -> list[Action]:
-    names: list[str] = []
-    if job["status"] in FINISHED:
-        names = ["retry-job", "delete-job"]
-    elif job["status"] == "scheduled":
-        names = ["run-job", "schedule-job", "cancel-job"]
-    elif job["status"] == "queued" and not job["tries"]:
-        names = ["schedule-job", "cancel-job"]
-    else:
-        names = ["cancel-job"]
-    return [ACTIONS[name] for name in names]
 
 
 def _related(job: Any, chain: Any, children: Any) -> list[tuple[str, Any]]:

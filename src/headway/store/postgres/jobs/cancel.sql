@@ -130,39 +130,3 @@ begin
   end;
 end
 $$;
-
--- Put the trains on hold whose locomotives are among these jobs, which are about to be canceled, if their on_canceled
--- says so.
-create function headway.hold_trains_of(p_ids uuid[], p_now timestamptz) returns void
-language sql
-set search_path = pg_catalog, pg_temp
-as $$
-  insert into headway.holds (tenant_id, train, since, job_id, reason)
-  select j.tenant_id, j.train, p_now, j.id, 'job ' || j.id || ' was canceled'
-    from headway.jobs j
-   where j.id = any (p_ids)
-     and j.train is not null
-     and j.on_canceled = 'hold'
-     and j.status <> 'held'
-  on conflict do nothing
-$$;
-
--- Before a queued job ends or changes: leave an arrival for jobs that were set aside under its keys, which its claim
--- would have brought back.
-create function headway.offer_keys(p_id uuid) returns void
-language sql
-set search_path = pg_catalog, pg_temp
--- called for each of many jobs: no sequential scan, even where the table was never analyzed
-set enable_seqscan = off
-set jit = off
-as $$
-  insert into headway.arrivals (tenant_id, keys)
-  select j.tenant_id, array_agg(k)
-    from headway.jobs j
-    cross join lateral unnest(headway.limit_keys(j)) k
-   where j.id = p_id
-     and j.status = 'queued'
-     and j.limited_by is null
-     and exists (select from headway.jobs w where w.limited_by = k)
-   group by j.tenant_id
-$$;

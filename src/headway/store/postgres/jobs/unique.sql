@@ -38,11 +38,12 @@ $$;
 
 -- Cancel a job that would enter a unique scope that is taken: it ends without its key. The caller does what follows.
 create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid default null) returns uuid
-language sql
+language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-  select headway.hold_trains_of(array[p_id], p_now);
-  select headway.offer_keys(p_id);
+begin
+  perform headway.hold_trains_of(array[p_id], p_now);
+  perform headway.offer_keys(p_id);
   update headway.jobs j
      set status = 'canceled',
          error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),
@@ -55,8 +56,9 @@ as $$
          cancel_requested_at = null,
          cancel_reason = null
    where j.id = p_id;
-  select headway.count_canceled(array[p_id], p_now);
-  select p_id
+  perform headway.count_canceled(array[p_id], p_now);
+  return p_id;
+end
 $$;
 
 -- Cancel those of these jobs that would enter a unique scope by running and find it taken; gives how many.

@@ -83,6 +83,26 @@ begin
 end
 $$;
 
+-- Before a queued job ends or changes: leave an arrival for jobs that were set aside under its keys, which its claim
+-- would have brought back.
+create function headway.offer_keys(p_id uuid) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+-- called for each of many jobs: no sequential scan, even where the table was never analyzed
+set enable_seqscan = off
+set jit = off
+as $$
+  insert into headway.arrivals (tenant_id, keys)
+  select j.tenant_id, array_agg(k)
+    from headway.jobs j
+    cross join lateral unnest(headway.limit_keys(j)) k
+   where j.id = p_id
+     and j.status = 'queued'
+     and j.limited_by is null
+     and exists (select from headway.jobs w where w.limited_by = k)
+   group by j.tenant_id
+$$;
+
 -- How many jobs of a tenant may run at once: its own limit, or the one of every tenant; null: any number.
 create function headway.most_of_tenant(p_tenant uuid) returns integer
 language sql stable

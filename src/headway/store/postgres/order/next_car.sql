@@ -134,6 +134,22 @@ exception when others then
 end
 $$;
 
+-- Put the trains on hold whose locomotives are among these jobs, which are about to be canceled, if their on_canceled
+-- says so.
+create function headway.hold_trains_of(p_ids uuid[], p_now timestamptz) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  insert into headway.holds (tenant_id, train, since, job_id, reason)
+  select j.tenant_id, j.train, p_now, j.id, 'job ' || j.id || ' was canceled'
+    from headway.jobs j
+   where j.id = any (p_ids)
+     and j.train is not null
+     and j.on_canceled = 'hold'
+     and j.status <> 'held'
+  on conflict do nothing
+$$;
+
 -- Which jobs of a call can be their train's locomotive at once: the first car of the call, if the train has no
 -- unfinished car and no hold that this snapshot shows.
 create function headway.leads(p_tenants uuid[], p_own uuid, p_trains text[], p_afters text[]) returns boolean[]
