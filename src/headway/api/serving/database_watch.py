@@ -13,10 +13,12 @@ from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
 
 _log = get_logger("headway.api")
-_TICK_S = 0.1
-_SLOW_S = 0.3  # a request that takes longer makes us ask whether the database is there at all
-_EVERY_S = 1.0  # how often to ask while requests take long
-_SILENCE_TICKS = 10  # it answers a question about nothing within so many, or is taken for silent
+_TICK_S = 0.05
+# A request that takes longer makes us ask whether the database is there at all. With the ticks below: the first request
+# to a silent one is refused within a second.
+_SLOW_S = 0.2
+_EVERY_S = 0.3  # how often to ask while requests take long
+_SILENCE_TICKS = 13  # it answers a question about nothing within so many, or is taken for silent
 
 
 class DatabaseWatch:
