@@ -15,6 +15,7 @@ from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text
 from headway.model.group import Group, GroupFailure, Mode, NewGroup
 from headway.model.job import NewJob
+from headway.model.request import Request
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Steps
 
@@ -30,6 +31,7 @@ class GroupVerbs(EnqueueVerbs):
         on_failure: GroupFailure = "stop",
         callback: NewJob | None = None,
         conn: Any = None,
+        request: Request | None = None,
     ) -> GroupHandle:
         """Enqueue jobs that `kind.build(…)` made as one group, all or none.
 
@@ -37,10 +39,11 @@ class GroupVerbs(EnqueueVerbs):
 
         `sequential` jobs run one after another, in this order. `callback` runs once all have ended. If one ends without
         success, on_failure decides: `stop` cancels the others and the callback; `continue` runs them and the callback
-        anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`.
+        anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`; a `request` that was done before raises
+        `Replayed`.
         """
         group, batch = self._grouped(jobs, mode, on_failure, callback)
-        return GroupHandle(self, group, self._store_jobs(batch, group, conn))  # type: ignore[arg-type]  # it has both colours
+        return GroupHandle(self, group, self._store_jobs(batch, group, conn, request))  # type: ignore[arg-type]  # it has both colours
 
     def get_group(self, group: str | UUID | Group | GroupHandle) -> Group:
         """A group, with its members' progress; raises `NotFound`."""

@@ -17,6 +17,7 @@ from headway.define.checks import name as checked_name
 from headway.define.option_types import ScheduleChanges, ScheduleOptions
 from headway.define.triggers import ensured_schedule, new_schedule
 from headway.errors import Duplicate, InvalidJob, NotAllowed
+from headway.model.codec import check_text
 from headway.model.cron import zone
 from headway.model.duration import Duration
 from headway.model.ids import DEFAULT_TENANT_ID
@@ -103,15 +104,16 @@ class ScheduleVerbs(TriggerRows):
         payload: Mapping[str, Any] | None = None,
         *,
         tenant: str | UUID | None = None,
+        trace_id: str | None = None,
         actor: str | None = None,
         conn: Any = None,
     ) -> Fire:
         """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
-        Its next time does not change.
+        Its next time does not change. The job belongs to the trace `trace_id`, if that is given.
         """
         self.learn(conn)
-        fire, queue = self._run(self._run_schedule(name, payload, tenant, actor), conn)
+        fire, queue = self._run(self._run_schedule(name, payload, tenant, trace_id, actor), conn)
         self._wake_up(queue, conn)
         return fire
 
@@ -192,11 +194,18 @@ class ScheduleVerbs(TriggerRows):
         return new_schedule(fields, tenant=owner, tenant_id=owner_id, now=now, limit=self.payload_limit)
 
     def _run_schedule(
-        self, name: str | UUID, payload: Mapping[str, Any] | None, tenant: str | UUID | None, actor: str | None
+        self,
+        name: str | UUID,
+        payload: Mapping[str, Any] | None,
+        tenant: str | UUID | None,
+        trace_id: str | None,
+        actor: str | None,
     ) -> Op[tuple[Fire, str]]:
+        trace = None if trace_id is None else check_text(trace_id, "trace_id")
+
         def steps() -> Steps[tuple[Fire, str]]:
             trigger = yield from self._trigger_row("schedule", name, tenant).steps()
-            return (yield from self._fire_now(trigger, payload, actor))
+            return (yield from self._fire_now(trigger, payload, trace, actor))
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 

@@ -170,14 +170,15 @@ class TriggerRows(VerbBase):
         return Op(steps, writes=False)
 
     def _fire_now(
-        self, trigger: Trigger, payload: Mapping[str, Any] | None, actor: str | None
+        self, trigger: Trigger, payload: Mapping[str, Any] | None, trace_id: str | None, actor: str | None
     ) -> Steps[tuple[Fire, str]]:
         """Fire a schedule by hand; returns the fire and its job's queue."""
         now = yield from self._store.ops.now().steps()
         trigger = overlaid(trigger, payload)
         resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
         job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
-        job = msgspec.structs.replace(job, created_by=actor and str(actor), scheduled_for=None)
+        traced = {} if trace_id is None else {"trace_id": trace_id}
+        job = msgspec.structs.replace(job, created_by=actor and str(actor), scheduled_for=None, **traced)
         # without a nominal time: it must not replace a regular fire of this very moment
         fire = NewFire(id=new_id(), trigger_id=trigger.id, job=job)
         op = self._store.ops.run_trigger(fire, tenant_id=trigger.tenant_id, actor=actor)

@@ -25,7 +25,7 @@ def test_templates_definitions_and_triggers_have_versions(app: Headway, client: 
     definition = ask.get("/admin/jobs/definitions/welcome")
     for path, tag in (
         (f"/templates/{template.json()['id']}", template.headers["etag"]),
-        (f"/jobs/triggers/{trigger.json()['id']}", ask.get(f"/jobs/triggers/{trigger.json()['id']}").headers["etag"]),
+        (f"/jobs/triggers/{trigger.json()['id']}", trigger.headers["etag"]),
         ("/admin/jobs/definitions/welcome", definition.headers["etag"]),
     ):
         assert ask.get(path).headers["etag"] == tag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from headway import Headway
@@ -52,15 +53,22 @@ def test_a_schedule_and_an_event_trigger_live_as_the_contract_says(
     assert ask("PATCH", path, json={"description": "syncs"}, headers=tag).status_code == 200
     assert ask("PATCH", path, json={"description": "again"}, headers=tag).status_code == 412
     assert ask.post(f"{path}/pause", headers=tag).status_code == 412
-    times = ask.get(f"{path}/preview?count=2").json()["times"]
-    assert [time[11:16] for time in times] == ["03:00", "03:00"]
+    preview = ask.get(f"{path}/preview?count=2").json()
+    assert [time[11:16] for time in preview["local"]] == ["03:00", "03:00"]
+    assert all(time.endswith("Z") for time in preview["times"]), "times are in UTC"
+    assert [*map(datetime.fromisoformat, preview["times"])] == [*map(datetime.fromisoformat, preview["local"])]
     assert len(ask.post("/jobs/triggers/preview", json={"every": "1h", "count": 3}).json()["times"]) == 3
     assert ask.post(f"{path}/pause").json()["is_enabled"] is False
     assert ask.post(f"{path}/resume").json()["next_fire_at"] is not None
     assert ask.post(f"{path}/test", json={}).json()["payload"] == {"user_id": 7}
-    fire = ask.post(f"{path}/run", json={"payload": {"user_id": 8}}).json()
+    trace = {"traceparent": f"00-{7:032x}-00000000000000aa-01"}
+    fire = ask.post(f"{path}/run", json={"payload": {"user_id": 8}}, headers=trace).json()
     job = ask.get(f"/jobs/{fire['job_id']}").json()
-    assert (job["payload"], job["source"]) == ({"user_id": 8}, "schedule")
+    assert (job["payload"], job["source"], job["trace_id"]) == ({"user_id": 8}, "schedule", trace["traceparent"])
+    made = ask.post("/templates", json={"name": "t", "definition_key": "welcome"}).json()
+    assert (made["kind"], made["definition_key"]) == ("welcome", "welcome")
+    ran = ask.post("/templates/t/run", json={"payload": {"user_id": 8}}, headers=trace).json()["id"]
+    assert ask.get(f"/jobs/{ran}").json()["trace_id"] == trace["traceparent"]
     assert [each["id"] for each in ask.get(f"{path}/fires").json()["items"]] == [fire["id"]]
     tried = ask.post(f"/jobs/triggers/{changed['id']}/test", json={"payload": {"user": 9}}).json()
     assert (tried["met"], tried["payload"]) == (True, {"user_id": 9})

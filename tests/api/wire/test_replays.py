@@ -16,6 +16,7 @@ WELCOME = {"kind": "welcome", "payload": {"user_id": 7}}
 def test_a_repeated_request_has_the_same_answer(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["operator"])
     machine = ask.post("/jobs", json=WELCOME | {"unique_key": "m"}).json()["id"]
+    app.tenant("acme").create_template("t", "welcome")
     for path, body in (
         ("/jobs", WELCOME),
         ("/jobs", WELCOME | {"unique_key": "m"}),  # it meets a job, and answers 200
@@ -23,6 +24,8 @@ def test_a_repeated_request_has_the_same_answer(app: Headway, client: Any, keys:
         ("/events", {"name": "sold"}),
         ("/events/batch", {"events": [{"name": "sold"}, {"name": "sold"}]}),
         (f"/jobs/{machine}/signal", {"name": "paid"}),
+        ("/groups", {"jobs": [WELCOME, WELCOME]}),
+        ("/templates/t/run", {"payload": {"user_id": 8}}),
     ):
         key = {"Idempotency-Key": f"k-{len(str(body))}"}
         first = ask.post(path, json=body, headers=key)
@@ -35,7 +38,7 @@ def test_a_repeated_request_has_the_same_answer(app: Headway, client: Any, keys:
         other = ask.post(path, content=httpx.Request("POST", "http://x", json=body).content + b" ", headers=key)
         assert (other.status_code, other.json()["code"]) == (409, "Duplicate"), other.text
         assert client(keys["admin"]).post(path, json=body, headers=key).status_code == first.status_code
-    assert app.counts() == {"queued": 5}
+    assert app.counts() == {"queued": 11}
     assert len(app.events()) == 6
     assert len(app.signals(machine)) == 2
 

@@ -12,8 +12,9 @@ from headway.api.chapters.enqueue import JobIn, built_jobs
 from headway.api.routes import OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
+from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import JobView, Listed, job_view
-from headway.errors import NotFound
+from headway.errors import HeadwayError, NotFound, Replayed
 from headway.model.group import Group, GroupFailure, GroupStatus, Mode
 from headway.model.job import Job
 from headway.model.status import Status
@@ -175,16 +176,35 @@ class GroupIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     answers={201: GroupView},
     problems=(403, 404, 409, 422, 429),
     limit=16 * 2**20,
+    creates=True,
 )
 async def create_group(call: Call[GroupIn, None]) -> Answer:
     """Enqueue up to 1,000 jobs as a group, all or none."""
     body = call.body
     if not 1 <= len(body.jobs) <= _LARGEST_GROUP:
         raise Refused(422, f"a group has 1 to {_LARGEST_GROUP:,} jobs, not {len(body.jobs):,}")
-    jobs = await built_jobs(call, body.jobs, "jobs")
-    callback = None if body.callback is None else (await built_jobs(call, [body.callback], "callback"))[0]
-    made = await call.verbs.agroup(jobs, mode=body.mode, on_failure=body.on_failure, callback=callback)
-    return Answer(201, _group_view(await call.verbs.aget_group(made.id)))
+    headers: dict[str, str] = {}
+    try:
+        try:
+            jobs = await built_jobs(call, body.jobs, "jobs")
+            callback = None if body.callback is None else (await built_jobs(call, [body.callback], "callback"))[0]
+        except (Refused, HeadwayError) as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        made = await call.verbs.agroup(
+            jobs, mode=body.mode, on_failure=body.on_failure, callback=callback, request=call.request
+        )
+        group_id = made.id
+    except Replayed as again:
+        group_id, headers = await _group_of(call, [job_id for job_id, _ in again.created]), REPLAYED
+    return Answer(201, _group_view(await call.verbs.aget_group(group_id)), headers)
+
+
+async def _group_of(call: Call[Any, Any], ids: list[str]) -> str:
+    """The group that these jobs were made as."""
+    for job in await call.verbs.ajobs(ids=ids, limit=len(ids), raw=True):
+        if job.group_id is not None:
+            return job.group_id
+    raise Refused(409, "the jobs of this group, which this request made, were deleted meanwhile", job_id=ids[0])
 
 
 class GroupList(msgspec.Struct):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, refuse_hidden
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Refused
+from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
-from headway.errors import NotAllowed, NotFound
+from headway.errors import HeadwayError, NotAllowed, NotFound, Replayed
 from headway.model.ids import is_id
+from headway.model.job import NewJob
 from headway.model.template import Template
 
 routes = Routes("templates")
@@ -37,8 +41,19 @@ class TemplateChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     description: str | U = msgspec.UNSET
 
 
+TemplateView = msgspec.defstruct(
+    "Template",
+    [*((field.name, field.type) for field in msgspec.structs.fields(Template)), ("definition_key", str)],
+    namespace={"__doc__": "A kind, a payload and options under a name."},
+)
+
+
+def template_view(template: Template) -> Any:
+    return TemplateView(**msgspec.structs.asdict(template), definition_key=template.kind)
+
+
 class TemplateList(msgspec.Struct):
-    items: list[Template]
+    items: list[TemplateView]  # type: ignore[valid-type]
     next_cursor: str | None
 
 
@@ -51,11 +66,16 @@ async def list_templates(call: Call[None, PageQuery]) -> Listed:
         return await call.verbs.atemplates(limit=count, after=after)
 
     return await page(
-        "templates", call.query, fetch, key=lambda each: each.id, visible=lambda each: _is_visible(call, each)
+        "templates",
+        call.query,
+        fetch,
+        key=lambda each: each.id,
+        show=template_view,
+        visible=lambda each: _is_visible(call, each),
     )
 
 
-@routes.post("/templates", roles=ADMINS, body=TemplateChange, answers={201: Template}, problems=(403, 409, 422))
+@routes.post("/templates", roles=ADMINS, body=TemplateChange, answers={201: TemplateView}, problems=(403, 409, 422))
 async def create_template(call: Call[TemplateChange, None]) -> Answer:
     """Store a template. Its payload may be incomplete: it is validated when a job is made of it."""
     fields = given(call.body, _ALIASES)
@@ -63,18 +83,21 @@ async def create_template(call: Call[TemplateChange, None]) -> Answer:
         raise Refused(422, "a template needs a name and a kind")
     await _check_bounds(call, fields["kind"], fields.get("options") or {})
     made = await call.verbs.acreate_template(actor=call.actor, **fields)
-    return Answer(201, made, revision_tag(made))
+    return _tagged(made, 201)
 
 
-@routes.get("/templates/{id}", roles=VIEWERS, answers={200: Template}, problems=(404,))
+@routes.get("/templates/{id}", roles=VIEWERS, answers={200: TemplateView}, problems=(404,))
 async def get_template(call: Call[None, None]) -> Answer:
     """Show a template, with its revision as `ETag`."""
-    found = await _visible(call)
-    return Answer(200, found, revision_tag(found))
+    return _tagged(await _visible(call))
 
 
 @routes.patch(
-    "/templates/{id}", roles=ADMINS, body=TemplateChange, answers={200: Template}, problems=(403, 404, 409, 412, 422)
+    "/templates/{id}",
+    roles=ADMINS,
+    body=TemplateChange,
+    answers={200: TemplateView},
+    problems=(403, 404, 409, 412, 422),
 )
 async def change_template(call: Call[TemplateChange, None]) -> Answer:
     """Change a template; jobs made before stay as they are."""
@@ -83,7 +106,7 @@ async def change_template(call: Call[TemplateChange, None]) -> Answer:
     options = changes["options"] or {} if "options" in changes else template.options
     await _check_bounds(call, changes.get("kind", template.kind), options)
     changed = await call.verbs.achange_template(UUID(template.id), actor=call.actor, if_match=call.if_match, **changes)
-    return Answer(200, changed, revision_tag(changed))
+    return _tagged(changed)
 
 
 @routes.delete("/templates/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409, 412))
@@ -110,9 +133,26 @@ class TemplateJob(msgspec.Struct):
     body=TemplateRun,
     answers={201: TemplateJob, 200: TemplateJob},
     problems=(403, 404, 409, 422, 429),
+    creates=True,
 )
 async def run_template(call: Call[TemplateRun, None]) -> Answer:
     """Enqueue a job of a template, with these fields over its payload and these options over its own."""
+    existing = partial(refuse_hidden, call) if is_narrowed(call) else None
+    headers: dict[str, str] = {}
+    try:
+        try:
+            built = await _built(call)
+        except (Refused, HeadwayError) as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        (done,) = await call.verbs.aenqueue_many([built], request=call.request, existing=existing)
+        made = TemplateJob(done.id, done.created)
+    except Replayed as again:
+        made, headers = TemplateJob(*again.created[0]), REPLAYED
+    return Answer(201 if made.created else 200, made, headers)
+
+
+async def _built(call: Call[TemplateRun, None]) -> NewJob:
+    """The job, as the key may enqueue it; raises `Refused`."""
     template = await _visible(call)
     unknown = sorted(call.body.options.keys() - _OPTIONS)
     if unknown:
@@ -122,9 +162,12 @@ async def run_template(call: Call[TemplateRun, None]) -> Answer:
     definition = call.verbs._definitions.get(template.kind)
     queue = options.get("queue") or (definition.queue if definition is not None else "default")
     call.check_touch(queue=queue, kind=template.kind)
-    given_options = {**call.body.options, "created_by": str(call.actor)}
-    done = await call.verbs.arun_template(UUID(template.id), call.body.payload, **given_options)
-    return Answer(201 if done.created else 200, TemplateJob(done.id, done.created))
+    own = {"created_by": str(call.actor)} | ({} if call.trace is None else {"trace_id": call.trace})
+    return await call.verbs.abuild_from_template(UUID(template.id), call.body.payload, **{**call.body.options, **own})
+
+
+def _tagged(template: Template, status: int = 200) -> Answer:
+    return Answer(status, template_view(template), revision_tag(template))
 
 
 async def _check_bounds(call: Call[Any, Any], kind: str, options: dict[str, Any]) -> None:

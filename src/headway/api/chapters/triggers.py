@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -153,7 +153,7 @@ async def create_trigger(call: Call[TriggerIn, None]) -> Answer:
         if name is not None:
             raise
         trigger = await _create(call, type_, f"{made}-{secrets.token_hex(4)}", options)
-    return Answer(201, trigger_view(trigger))
+    return _tagged(trigger, 201)
 
 
 async def _create(call: Call[Any, Any], type_: str, name: str, options: dict[str, Any]) -> Trigger:
@@ -185,10 +185,11 @@ class PreviewIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Preview(msgspec.Struct):
-    """The next times, each in the schedule's zone."""
+    """The next times, and what clocks in the schedule's zone show then."""
 
     times: list[datetime]
     tz: str
+    local: list[datetime]
 
 
 @routes.post("/jobs/triggers/preview", roles=VIEWERS, body=PreviewIn, answers={200: Preview}, problems=(422,))
@@ -199,7 +200,7 @@ async def preview_times(call: Call[PreviewIn, None]) -> Preview:
         zone = Op(lambda: call.verbs._default_zone(call.verbs._id_of(call.verbs._own_tenant)), writes=False)
         options["tz"] = await call.app.store.arun(zone)
     times = await call.verbs.apreview_schedule(count=_count(options.pop("count")), **options)
-    return Preview(times, options["tz"])
+    return _preview(times, options["tz"])
 
 
 class UnsavedIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
@@ -272,7 +273,7 @@ async def run_trigger(call: Call[RunIn, None]) -> Answer:
     if trigger.type != "schedule":
         raise Refused(409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events")
     await _check_own(call, trigger)
-    fire = await call.verbs.arun_schedule(UUID(trigger.id), call.body.payload, actor=call.actor)
+    fire = await call.verbs.arun_schedule(UUID(trigger.id), call.body.payload, trace_id=call.trace, actor=call.actor)
     return Answer(201, fire)
 
 
@@ -320,7 +321,11 @@ async def preview_trigger(call: Call[None, TimesQuery]) -> Preview:
     trigger = await _visible(call)
     if trigger.type != "schedule":
         raise Refused(409, "an event trigger has no times: it fires when its event is emitted")
-    return Preview(await call.verbs.apreview_schedule(UUID(trigger.id), _count(call.query.count)), trigger.tz)
+    return _preview(await call.verbs.apreview_schedule(UUID(trigger.id), _count(call.query.count)), trigger.tz)
+
+
+def _preview(local: list[datetime], tz: str) -> Preview:
+    return Preview([each.astimezone(UTC) for each in local], tz, local)
 
 
 def _id(item: Any) -> str:
@@ -359,8 +364,8 @@ async def _change(call: Call[Any, Any], trigger: Trigger, changes: dict[str, Any
     return await call.verbs.achange_trigger(UUID(trigger.id), **guarded)
 
 
-def _tagged(trigger: Trigger) -> Answer:
-    return Answer(200, trigger_view(trigger), revision_tag(trigger))
+def _tagged(trigger: Trigger, status: int = 200) -> Answer:
+    return Answer(status, trigger_view(trigger), revision_tag(trigger))
 
 
 async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:

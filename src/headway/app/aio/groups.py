@@ -12,6 +12,7 @@ from headway.app.groups import GroupVerbs, _missing
 from headway.define.checks import group_id as as_group_id
 from headway.model.group import Group, GroupFailure, Mode
 from headway.model.job import NewJob
+from headway.model.request import Request
 from headway.model.status import Status
 
 
@@ -26,6 +27,7 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
         on_failure: GroupFailure = "stop",
         callback: NewJob | None = None,
         conn: Any = None,
+        request: Request | None = None,
     ) -> GroupHandle:
         """Enqueue jobs that `kind.build(…)` made as one group, all or none.
 
@@ -33,11 +35,12 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
 
         `sequential` jobs run one after another, in this order. `callback` runs once all have ended. If one ends without
         success, on_failure decides: `stop` cancels the others and the callback; `continue` runs them and the callback
-        anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`.
+        anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`; a `request` that was done before raises
+        `Replayed`.
         """
         await self._aensure_known(self._own_tenant)
         group, batch = self._grouped(jobs, mode, on_failure, callback)
-        return GroupHandle(self, group, await self._astore_jobs(batch, group, conn))
+        return GroupHandle(self, group, await self._astore_jobs(batch, group, conn, request))
 
     async def aget_group(self, group: str | UUID | Group | GroupHandle) -> Group:
         """A group, with its members' progress; raises `NotFound`."""

@@ -98,16 +98,17 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         payload: Mapping[str, Any] | None = None,
         *,
         tenant: str | UUID | None = None,
+        trace_id: str | None = None,
         actor: str | None = None,
         conn: Any = None,
     ) -> Fire:
         """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
-        Its next time does not change.
+        Its next time does not change. The job belongs to the trace `trace_id`, if that is given.
         """
         await self._aensure_known(self._own_tenant, tenant)
         await self.alearn(conn)
-        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor), conn)
+        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, trace_id, actor), conn)
         self._wake_up(queue, conn)
         return fire
 

@@ -282,7 +282,7 @@ async def _schedule_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:
         if texts["cron"]
         else f"every {texts['every']}"
     )
-    return Preview(words[0].upper() + words[1:], _makes(texts), zone=found.tz, times=found.times)
+    return Preview(words[0].upper() + words[1:], _makes(texts), zone=found.tz, times=found.local)
 
 
 async def _event_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:

@@ -26,7 +26,7 @@ async def show_trigger(visit: Visit, id: str) -> Page:  # noqa: A002 - the path'
     times = []
     if trigger["trigger_type"] == "schedule":
         try:
-            times = (await visit.ask("GET", "/jobs/triggers/{id}/preview", id=id, query={"count": 5})).times
+            times = (await visit.ask("GET", "/jobs/triggers/{id}/preview", id=id, query={"count": 5})).local
         except Refused:
             times = []  # it is over
     values = {
