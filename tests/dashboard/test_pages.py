@@ -255,14 +255,53 @@ def test_a_job_page_lists_its_artifacts_to_download(dashboard: Dashboard, tmp_pa
         assert 'id="artifacts"' not in viewer.get(f"/jobs/{dashboard.jobs['dead']}").text
         (link,) = re.findall(r'<a download href="([^"]+)"[^>]*>März &amp; Co.csv</a>', page)
         assert "2.0 KiB" in page
-        assert f'5.0 KiB of JSON: <a download href="/api/v1/artifacts/{result.id}/content"' in page
+        assert "5.0 KiB of JSON" in page
+        assert f'<a class="button" download href="/api/v1/artifacts/{result.id}/content"' in page
         assert "$artifact" not in page
+        assert viewer.get(f"/jobs/{job.id}/beginning/result").status_code == 409
         # the visitor's session opens it; this server does not have that folder
         answer = viewer.get(link)
         assert (answer.status_code, answer.json()["code"]) == (409, "ArtifactElsewhere")
     with dashboard.visitor("stranger") as stranger:
         assert found.id not in stranger.get("/artifacts").text
     assert link == f"/api/v1/artifacts/{found.id}/content"
+
+
+@pytest.fixture
+def artifact_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the server, too, which starts after this."""
+    monkeypatch.setenv("HEADWAY_ARTIFACTS", str(tmp_path / "artifacts"))
+
+
+@pytest.mark.usefixtures("artifact_folder")
+def test_a_payload_and_a_result_too_large_for_their_row_begin_on_the_page(dashboard: Dashboard) -> None:
+    code = Headway(dashboard.app.url, payload_limit=1_000, result_limit=1_000, strict_kinds=False)
+
+    @code.job(queue="files", spill=True)
+    def load(rows: list[dict[str, str]]) -> list[str]:
+        return [HOSTILE] * 200
+
+    rows = [{"name": f"customer {n}", "password": "hunter2"} for n in range(2_000)]
+    job = code.tenant("acme").enqueue("load", {"rows": rows})
+    looks = code.tenant("acme").enqueue("nobody_knows", {"$artifact": code.artifacts(job.id)[0].id})
+    code.run("files", until_idle=True)
+    code.close()
+    with dashboard.visitor("viewer") as viewer:
+        page = viewer.get(f"/jobs/{job.id}").text
+        assert page.count("which is too large for the job") == 2
+        assert "$artifact" not in page
+        for of, begins in (("payload", "customer 7&#34;"), ("result", "\\u202e")):
+            answer = viewer.get(f"/jobs/{job.id}/beginning/{of}")
+            assert begins in answer.text
+            assert "<script>alert" not in answer.text
+            assert "hunter2" not in answer.text
+            check_policy(answer)
+        assert "the first 16.0 KiB of " in viewer.get(f"/jobs/{job.id}/beginning/payload").text
+        assert viewer.get(f"/jobs/{dashboard.jobs['dead']}/beginning/payload").status_code == 404
+        assert "$artifact" in viewer.get(f"/jobs/{looks.id}").text, "what a caller gave is shown as it is"
+        assert viewer.get(f"/jobs/{looks.id}/beginning/payload").status_code == 404
+    with dashboard.visitor("stranger") as stranger:
+        assert stranger.get(f"/jobs/{job.id}/beginning/payload").status_code == 404
 
 
 def test_many_jobs_are_counted_before_anything_happens(dashboard: Dashboard) -> None:
@@ -352,10 +391,10 @@ def test_a_job_links_to_what_is_in_its_way_and_shows_its_states(dashboard: Dashb
     with dashboard.visitor("viewer") as viewer:
         car = viewer.get(f"/jobs/{dashboard.jobs['car']}").text
         why = car.partition('class="why"')[2].partition("</ul>")[0]
-        assert '<a href="/trains/orders%2F7">' in why or f'<a href="/jobs/{dashboard.jobs["locomotive"]}">' in why, why
+        assert '<a href="/trains/orders%2F7">' in why or dashboard.jobs["locomotive"] in why, why
         machine = viewer.get(f"/jobs/{dashboard.jobs['waiting']}").text
         steps = machine.partition('id="steps"')[2].partition("</section>")[0]
-        assert "<td>start</td>" in steps
+        assert ">start</td>" in steps
         assert "&lt;script&gt;" in steps
 
 

@@ -252,7 +252,7 @@ class Api:
         query: list[tuple[str, str]],
         body: Any,
         tenant: str | None,
-        if_match: str | None = None,
+        headers: Mapping[str, str],
     ) -> Any:
         """What the route of this path answers to the holder of the key: for the pages, which can do no more than it."""
         route = self.route(method, path)
@@ -261,9 +261,7 @@ class Api:
             raise Refused(404, "no name or id holds a NUL character")
         verbs = await self._tenants.verbs(key, tenant)
         encoded = b"" if body is None else msgspec.json.encode(body)
-        sent = {"content-type": "application/json"}  # what a browser sends is about the page
-        if if_match is not None:
-            sent["if-match"] = if_match
+        sent = {"content-type": "application/json", **headers}  # what a browser sends is about the page
         async with self._watch.request():
             return await _within(route, await self._call(route, request, sent, key, verbs, params, query, encoded))
 

@@ -45,6 +45,7 @@ class Renderer:
         self._jinja.globals |= {
             "exact_moment": times.exact_moment,
             "linked": links.linked,
+            "told": links.told,
             "icon": icons.icon,
             "asset": assets.served_name,
             "words": schedules.schedule_words,
@@ -72,7 +73,6 @@ def _values(page: Page, visit: Visit | None, values: Mapping[str, Any]) -> dict[
         "here": visit.here,
         "may": visit.may,
         "moment": partial(_moment, visit),
-        "timed": partial(times.timed, now=visit.now),
     }
 
 

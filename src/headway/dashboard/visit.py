@@ -14,6 +14,7 @@ from headway.api.access.tenants import check_role
 from headway.api.call import Answer
 from headway.clock import from_micros
 from headway.model.access import ApiKey
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.overview import MOST_COUNTED
 
 Query = Mapping[str, Any]
@@ -45,6 +46,12 @@ class Visit:
         return self._base_of(self.tenant)
 
     @property
+    def whose(self) -> str | None:
+        """The tenant whose work is shown, as a command names it; None: the default one's, or that of all."""
+        own = self.tenant or self.key.tenant_id
+        return None if own == DEFAULT_TENANT_ID else own
+
+    @property
     def sees_all(self) -> bool:
         """Whether the page is about all tenants together."""
         return self.is_superadmin and self.tenant is None
@@ -71,9 +78,24 @@ class Visit:
             query=[pair for name, value in query.items() for pair in _pairs(name, value)],
             body=body,
             tenant=self.tenant,
-            if_match=None if revision is None else f'"{revision}"',
+            headers={} if revision is None else {"if-match": f'"{revision}"'},
         )
         return answer.body if isinstance(answer, Answer) else answer
+
+    async def beginning(self, artifact_id: str, most: int) -> bytes:
+        """The first bytes of an artifact, as its download has them."""
+        answer = await self._api.ask(
+            self._request,
+            self.key,
+            "GET",
+            "/artifacts/{id}/content",
+            params={"id": artifact_id},
+            query=[],
+            body=None,
+            tenant=self.tenant,
+            headers={"range": f"bytes=0-{most - 1}"},
+        )
+        return b"".join([part async for part in answer.body_iterator])
 
     def may(self, method: str, path: str) -> bool:
         """Whether the visitor's role may ask this."""

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
 from headway.api.routes import PREFIX
@@ -13,16 +14,18 @@ from headway.api.wire.problems import Refused
 from headway.dashboard.action_table import ACTIONS, actions_for
 from headway.dashboard.drawn.machine import machine_graph
 from headway.dashboard.drawn.timeline import attempts_timeline
-from headway.dashboard.shown.json_text import as_text
+from headway.dashboard.shown.json_text import as_text, is_long, json_beginning
 from headway.dashboard.shown.numbers import attempt
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 from headway.errors import NotFound
-from headway.model.spill import is_result_name
+from headway.model.spill import PAYLOAD_NAME, Spilled, is_result_name, may_refer
+from headway.model.status import FINISHED
 
 pages = Pages()
 
 _MOST_STEPS = 50  # whose states are shown
+_BEGINNING = 16 * 1024  # bytes of a value that is an artifact
 
 _TITLES = {
     "queued": "Why it is not running yet",
@@ -54,14 +57,17 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
     values = {
         "job": job,
         "payload": as_text(job["payload"]),
+        "is_long": is_long,
         "result": as_text(job["result"]),
         "state": as_text(job["state"]),
         "reasons": [] if why is None else why.reasons,
         "why_title": _TITLES[job["status"]],
         "attempts": list(reversed(attempts)),
         "artifacts": [found for each in reversed(attempts) for found in each["artifacts"]],
+        "payload_file": await _payload_file(visit, job),
         "result_file": _result_file(job, attempts),
-        "has_steps": any(each["step"] for each in attempts),
+        "is_over": job["status"] in FINISHED,
+        "has_steps": bool(job["step"]) or any(each["step"] for each in attempts),
         "timeline": attempts_timeline(attempts, visit.now),
         "history": [] if history is None else list(reversed(history.items))[:_MOST_STEPS],
         "as_text": as_text,
@@ -91,12 +97,40 @@ async def show_log(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
     return Page("log.html", {"job": job, "attempts": attempts, "timeline": attempts_timeline(attempts, visit.now)})
 
 
+@pages.get("/jobs/{id}/beginning/{of}")
+async def show_beginning(visit: Visit, id: str, of: str) -> Page:  # noqa: A002 - the path's own word
+    """How a payload or result begins that is too large for the job's row. Asked for by hand: its bytes may be far."""
+    job = await visit.ask("GET", "/jobs/{id}", id=id)
+    if of == "payload":
+        file = await _payload_file(visit, job)
+    else:
+        file = _result_file(job, (await visit.ask("GET", "/jobs/{id}/attempts", id=id)).items)
+    if file is None:
+        raise Refused(404, f"its {of} is not an artifact"[:80])
+    text = (await visit.beginning(file["id"], _BEGINNING)).decode(errors="ignore")
+    return Page(
+        "beginning.html", {"job": job, "of": of, "file": file, "text": json_beginning(text), "shown": len(text)}
+    )
+
+
 def _result_file(job: Any, attempts: list[Any]) -> Any:
     """The artifact that has the result, where that is too large for the job's row."""
     said = as_text(job["result"]) or ""
     last = (each["artifacts"] for each in attempts if each["fence"] == job["fence"])
     stored = [each for of_it in last for each in of_it if is_result_name(each["name"])]
     return next((each for each in stored if each["id"] in said), None)
+
+
+async def _payload_file(visit: Visit, job: Any) -> Any:
+    """The same of the payload; what a caller gave that looks like a reference is none."""
+    said = as_text(job["payload"]) or ""
+    if not may_refer(said) or not visit.may("GET", "/artifacts/{id}"):
+        return None
+    try:
+        found = await visit.ask("GET", "/artifacts/{id}", id=msgspec.json.decode(said, type=Spilled).id)
+    except (Refused, NotFound, msgspec.DecodeError):
+        return None
+    return found if found["job_id"] == job["id"] and found["name"] == PAYLOAD_NAME else None
 
 
 async def _maybe(visit: Visit, path: str, job_id: str) -> Any:

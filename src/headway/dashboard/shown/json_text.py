@@ -165,7 +165,7 @@ def _string(text: str, *, is_key: bool) -> Markup:
     shown = printable(text)
     if is_key:
         return Markup('<span class="k">{}</span>').format(shown)
-    if len(shown) <= _LONG_TEXT:
+    if len(shown) <= _LONG_TEXT * 5 // 4:  # nobody unfolds a word
         return Markup('<span class="s">{}</span>').format(shown)
     head = Markup('<details><summary><span class="s">{}</span>… {} more characters</summary>').format(
         shown[:_LONG_TEXT], f"{len(shown) - _LONG_TEXT:,}"
