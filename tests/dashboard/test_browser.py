@@ -190,6 +190,8 @@ def test_a_live_page_waits_while_one_reads_and_moves_nothing(
             page.wait_for_selector(f".news:text-is('{n + 1} new')")
         acme.change(dashboard.jobs["scheduled"], scheduled_for=None)  # a row changes in place
         page.wait_for_selector(f'tr[data-key="{dashboard.jobs["scheduled"]}"] [data-status="queued"]')
+        acme.cancel(dashboard.jobs["queued"], reason="nobody needs it")  # and one gains an error
+        page.wait_for_selector(f'tr[data-key="{dashboard.jobs["queued"]}"] .error-text:has-text("nobody needs it")')
         assert page.evaluate("window.moved") == []
         page.evaluate(HIDE, True)
         page.wait_for_selector('#live-state[data-state="paused"]')

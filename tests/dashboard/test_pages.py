@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from html import unescape
 from pathlib import Path
 
 import click
@@ -121,6 +122,16 @@ def test_what_is_of_a_tenant_leads_into_it_from_the_pages_about_all(dashboard: D
             assert f'"{train}"' in root.get(page).text, page
         for page in ("/", "/trains"):
             assert "/t/acme/do/resume-train?key=orders%2F7" in root.get(page).text, page
+        asked = root.get("/t/acme/do/resume-train?key=orders%2F7").text
+        assert "headway trains resume orders/7 --tenant acme<" in asked
+        assert "app.tenant(&#34;acme&#34;).resume_train(&#34;orders/7&#34;" in asked
+        assert "headway trains list --tenant acme<" in root.get("/t/acme/trains").text
+        assert "Slots in use" in root.get("/").text
+        assert "Slots in use" not in root.get("/t/acme/").text, "the fleet serves all tenants"
+        retried = re.search(r'name="filter" value="([^"]+)"', root.get("/").text)
+        assert retried is not None
+        question = root.post("/bulk", data={"action": "retry", "of": "filter", "filter": unescape(retried[1])})
+        assert "Retry 1 job?" in question.text
         done = root.post("/t/acme/do/resume-train", data={"key": "orders/7", "back": "/?span=day"})
         assert (done.status_code, done.headers["location"]) == (303, "/?span=day")
         assert root.get(train).text.count("on hold") == 0

@@ -12,6 +12,7 @@ import msgspec
 
 from headway.api.routes import PREFIX
 from headway.api.wire.problems import Refused
+from headway.dashboard.list_table import of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.visit import Visit
 from headway.model.status import FINISHED
 
@@ -71,11 +72,12 @@ class Action:
         data = f" -H 'Content-Type: application/json' -d {sent}" if self.fields or self.sends else ""
         shown = {name: shlex.quote(value) for name, value in params.items()}
         quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in params.items()}
+        whose = visit.whose if "key" in params else None  # a train has its name only within its tenant
         return {
-            "CLI": f"headway {self.cli.format(**shown)}",
+            "CLI": of_tenant_in_cli(f"headway {self.cli.format(**shown)}", whose),
             "curl": f'curl -X {self.method} -H "Authorization: Bearer $HEADWAY_KEY"{tenant}{data} '
             + shlex.quote(f"{origin}{PREFIX}{path}"),
-            "Python": self.python.format(**quoted),
+            "Python": of_tenant_in_python(self.python.format(**quoted), whose),
         }
 
 

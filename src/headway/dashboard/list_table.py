@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 from headway.api.routes import PREFIX
 from headway.dashboard.visit import Visit
 
 LISTS: dict[str, tuple[str, str, str]] = {
+    "/": ("overview", "/overview", "app.overview()"),
+    "/errors": ("errors list", "/errors", "app.errors()"),
     "/machines": ("machines steps", "/machines", "app.step_counts()"),
     "/trains": ("trains list", "/trains", "app.trains()"),
     "/triggers": ("schedules list", "/jobs/triggers", 'app.triggers(type="any")'),
@@ -24,6 +27,7 @@ LISTS: dict[str, tuple[str, str, str]] = {
     "/audit": ("audit", "/audit", "app.audit_log()"),
 }
 """Path of the page: command, path of the API, and call. Jobs have filters, and say it on their page."""
+_OF_ALL = ("/queues", "/limits", "/workers", "/tenants", "/definitions")  # no tenant has these for itself
 
 
 def copied_list(visit: Visit) -> dict[str, str] | None:
@@ -33,8 +37,17 @@ def copied_list(visit: Visit) -> dict[str, str] | None:
         return None
     cli, path, python = found
     tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
+    whose = None if visit.path in _OF_ALL else visit.whose
     return {
-        "CLI": f"headway {cli}",
+        "CLI": of_tenant_in_cli(f"headway {cli}", whose),
         "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY"{tenant} {shlex.quote(f"{visit.origin}{PREFIX}{path}")}',
-        "Python": python,
+        "Python": of_tenant_in_python(python, whose),
     }
+
+
+def of_tenant_in_cli(command: str, tenant: str | None) -> str:
+    return command if tenant is None else f"{command} --tenant {shlex.quote(tenant)}"
+
+
+def of_tenant_in_python(call: str, tenant: str | None) -> str:
+    return call if tenant is None else call.replace("app.", f"app.tenant({json.dumps(tenant)}).", 1)

@@ -100,7 +100,7 @@ function announce(part, next) {
     });
     part.prepend(button);
   }
-  const text = fresh === rows.length ? `${fresh} or more new` : `${fresh} new`;
+  const text = fresh === rows.length ? `${fresh}+ new` : `${fresh} new`;
   if (button.textContent !== text) button.textContent = text;
   return true;
 }

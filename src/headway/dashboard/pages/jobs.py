@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from headway.api.chapters.jobs import PAGE, SEARCHED
 from headway.api.routes import PREFIX
 from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.list_table import of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import COUNTED, Visit
 from headway.model.job import Source
@@ -83,9 +84,10 @@ def _copied(visit: Visit, query: dict[str, Any]) -> dict[str, str]:
     pairs += [(name, query[name]) for name in _SINGLE if query[name]]
     flags = " ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in pairs if name != "q")
     python = ", ".join(f"{name}={value!r}" for name, value in pairs if name != "q")
+    tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
     address = f"{visit.origin}{PREFIX}/jobs" + (f"?{urlencode(pairs)}" if pairs else "")
     return {
-        "CLI": f"headway jobs list {flags}".strip(),
-        "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY" {shlex.quote(address)}',
-        "Python": f"app.jobs({python})",
+        "CLI": of_tenant_in_cli(f"headway jobs list {flags}".strip(), visit.whose),
+        "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY"{tenant} {shlex.quote(address)}',
+        "Python": of_tenant_in_python(f"app.jobs({python})", visit.whose),
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from headway.dashboard.action_table import ACTIONS, Action
+from headway.dashboard.pages.workers import slots
 from headway.dashboard.pulse import SPANS, charts, sparks
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import COUNTED, Visit
@@ -31,6 +33,7 @@ class Shown:
     action: Action | None
     params: dict[str, str]
     href: str | None
+    retried: str | None  # the filter of the jobs that it killed
 
 
 @pages.get("/")
@@ -50,6 +53,7 @@ async def overview(visit: Visit) -> Page:
         "all_queues": len(queues),
         "oldest": min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None),
         "sparks": await sparks(visit, [each.name for each in busiest]),
+        "slots": await slots(visit),
         "span": span,
         "spans": SPANS,
         "charts": await charts(visit, str(span)),
@@ -66,7 +70,8 @@ def _shown(visit: Visit, problem: Problem) -> Shown:
     action, params = _help(problem)
     urgency = "high" if problem.what in _HIGH else "low" if problem.what in _LOW else "middle"
     key = f"{problem.what} {problem.tenant} {problem.queue} {problem.kind} {problem.name}"
-    return Shown(key, problem, urgency, action, params, _page_of(visit, problem))
+    retried = json.dumps({"error": problem.error, "status": ["dead"]}) if problem.error is not None else None
+    return Shown(key, problem, urgency, action, params, _page_of(visit, problem), retried)
 
 
 def _help(problem: Problem) -> tuple[Action | None, dict[str, str]]:

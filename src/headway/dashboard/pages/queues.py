@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.pages.workers import slots
 from headway.dashboard.pulse import charts, tenant_shares
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import COUNTED, Visit
@@ -12,7 +13,8 @@ pages = Pages()
 
 @pages.get("/queues")
 async def list_queues(visit: Visit) -> Page:
-    return Page("queues.html", {"queues": (await visit.ask("GET", "/queues", query=COUNTED)).items, "actions": ACTIONS})
+    queues = (await visit.ask("GET", "/queues", query=COUNTED)).items
+    return Page("queues.html", {"queues": queues, "slots": await slots(visit), "actions": ACTIONS})
 
 
 @pages.get("/queues/{name}")

@@ -28,3 +28,15 @@ async def list_workers(visit: Visit) -> Page:
         "actions": ACTIONS,
     }
     return Page("workers.html", values)
+
+
+async def slots(visit: Visit) -> dict[str, int] | None:
+    """How many jobs of each queue the live workers run at once; None for a page about one tenant: they serve all."""
+    if not visit.sees_all:
+        return None
+    found: dict[str, int] = {}
+    for worker in (await visit.ask("GET", "/workers")).items:
+        if worker.lease_expires_at > visit.now:
+            for queue, count in worker.queues.items():
+                found[queue] = found.get(queue, 0) + count
+    return found

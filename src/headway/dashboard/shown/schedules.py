@@ -11,7 +11,7 @@ from headway.model.cron_words import explain_cron
 
 def schedule_words(trigger: Any) -> str:
     if trigger["every_ms"]:
-        return f"every {duration(trigger['every_ms'] / 1_000)}"
+        return f"every {duration(trigger['every_ms'] / 1_000).replace('.0 ', ' ')}"
     if not trigger["cron"]:
         return "never"
     try:
