@@ -14,7 +14,7 @@ export interface CallOptions {
 }
 
 /** What can be uploaded. */
-export type Bytes = string | Uint8Array | AsyncIterable<Uint8Array>;
+export type Bytes = string | Uint8Array | AsyncIterable<string | Uint8Array>;
 
 type Query = Readonly<Record<string, unknown>>;
 
@@ -58,7 +58,7 @@ export class Transport {
     const type = request.body !== undefined ? "application/json" : request.upload && "application/octet-stream";
     const headers = this.headers({ "Content-Type": type, ...(request.creates ? traceHeaders() : {}) });
     if (request.creates) headers.set("Idempotency-Key", randomUUID());
-    const body = request.body === undefined ? (request.upload ?? null) : encode(request.body);
+    const body = request.body === undefined ? sendable(request.upload) : encode(request.body);
     const seconds = this.settings.timeout + (request.wait ?? 0);
     for (let tries = 1; ; tries++) {
       let answer: Answer | undefined;
@@ -201,4 +201,15 @@ function unexpected(request: Request<unknown>, reason: string, cause: unknown): 
   return new UnexpectedAnswer(`the answer to ${request.method} ${request.path} is not as promised: ${reason}`, {
     cause,
   });
+}
+
+/** Fetch takes no texts from an iterable. */
+function sendable(upload: Bytes | undefined): string | Uint8Array | AsyncIterable<Uint8Array> | null {
+  if (upload === undefined || typeof upload === "string" || upload instanceof Uint8Array) return upload ?? null;
+  return pieces(upload);
+}
+
+async function* pieces(upload: AsyncIterable<string | Uint8Array>): AsyncGenerator<Uint8Array> {
+  const encoder = new TextEncoder();
+  for await (const piece of upload) yield typeof piece === "string" ? encoder.encode(piece) : piece;
 }

@@ -37,6 +37,8 @@ export interface ClientOptions {
 export const LEVELS: readonly LogLevel[] = ["debug", "info", "warning", "error"];
 
 type Reader = (value: string) => unknown;
+/** Not Node.js's own type: whoever uses the package may not have its types. */
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The variable of each setting, and how it is read; a reader throws what is wrong with the text. */
 const READERS: Record<string, [keyof Settings, Reader]> = {
@@ -62,7 +64,7 @@ const DEFAULTS = {
 } as const satisfies Settings;
 
 /** From the environment, under what is given; throws `ConfigError`, which names the variable or option. */
-export function readSettings(given: ClientOptions = {}, environ: NodeJS.ProcessEnv = process.env): Settings {
+export function readSettings(given: ClientOptions = {}, environ: Environment = process.env): Settings {
   const values: Record<string, unknown> = {};
   for (const [name, text] of Object.entries(environ)) {
     if (!name.startsWith("HEADWAY_") || text === undefined) continue;

@@ -101,6 +101,17 @@ describe("units", () => {
     assert.throws(() => readSettings({ keys: "hw_b" } as object, key), /keys is not an option/);
   });
 
+  it("its types need none of Node.js's own, which a program may not have", () => {
+    const dist = new URL("../dist/", import.meta.url);
+    const seen = new Set(["index.d.ts"]);
+    for (const name of seen) {
+      const text = readFileSync(new URL(name, dist), "utf8");
+      assert.doesNotMatch(text, /NodeJS\.|"node:/, name);
+      for (const [, found] of text.matchAll(/from "\.\/(\w+)\.js"/g)) seen.add(`${found}.d.ts`);
+    }
+    assert.ok(seen.has("settings.d.ts"));
+  });
+
   it("it refuses to run in a browser, or on an edge runtime", () => {
     const scope = globalThis as { window?: unknown; process?: unknown };
     const node = process;

@@ -99,7 +99,8 @@ describe("worker", { concurrency: true }, () => {
 
   it("a handler stores files with its attempt", async () => {
     async function* parts() {
-      for (const part of ["a,b\n", "1,2\n"]) yield new TextEncoder().encode(part);
+      yield "a,b\n";
+      yield new TextEncoder().encode("1,2\n");
     }
     const filed = handler(z.unknown(), async (_, ctx) => [
       await ctx.artifact("note.txt", "grüße", { contentType: "text/plain" }),
