@@ -1,4 +1,4 @@
-"""Pure rules of jobs: which new ones are plain or tied, their first status, and where a retry puts a finished one."""
+"""Pure rules of jobs: plain new ones and those with extras, their first status, where a retry puts a finished one."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def job(**values: Any) -> NewJob:
     ],
     ids=lambda values: next(iter(values)),
 )
-def test_a_job_is_tied_by_each_of_these(values: dict[str, Any]) -> None:
-    tied = job(**values)
-    assert (tied.is_tied, is_plain(tied)) == (True, False)
-    assert tied.has_limits is bool(values.keys() & {"partition", "concurrency", "rate_count"})
+def test_each_of_these_is_an_extra(values: dict[str, Any]) -> None:
+    extended = job(**values)
+    assert (extended.has_extras, is_plain(extended)) == (True, False)
+    assert extended.has_limits is bool(values.keys() & {"partition", "concurrency", "rate_count"})
 
 
-def test_a_job_with_keys_is_not_tied_but_not_plain_either() -> None:
-    assert (job().is_tied, is_plain(job()), job().starts_at_once) == (False, True, True)
+def test_keys_are_no_extras_but_not_plain_either() -> None:
+    assert (job().has_extras, is_plain(job()), job().starts_at_once) == (False, True, True)
     keyed = job(unique_key="u", idempotency_key="i")
-    assert (keyed.is_tied, is_plain(keyed), keyed.starts_at_once) == (False, False, True)
+    assert (keyed.has_extras, is_plain(keyed), keyed.starts_at_once) == (False, False, True)
     later = [job(delay_ms=0), job(scheduled_for=datetime(2020, 1, 1, tzinfo=UTC)), job(tenant_id=ID)]
     assert not any(each.starts_at_once or is_plain(each) for each in later)
 

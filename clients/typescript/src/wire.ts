@@ -274,13 +274,13 @@ export const Key = z.object({
 });
 export type Key = z.infer<typeof Key>;
 
-export const Beats = z.object({
+export const HeartbeatsAnswer = z.object({
   lease_expires_at: z.string(),
   cancel_requested: z.array(Key),
   lost: z.array(Key),
   released: z.array(Key),
 });
-export type Beats = z.infer<typeof Beats>;
+export type HeartbeatsAnswer = z.infer<typeof HeartbeatsAnswer>;
 
 export const SettledJob = z.object({
   id: z.string(),

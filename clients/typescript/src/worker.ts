@@ -15,7 +15,7 @@ import { keyOf, Running } from "./running.js";
 import { type Duration, seconds } from "./settings.js";
 import { Slots } from "./slots.js";
 import { VERSION } from "./version.js";
-import { Artifact, Beats, Claimed, type ClaimedJob, Released } from "./wire.js";
+import { Artifact, Claimed, type ClaimedJob, HeartbeatsAnswer, Released } from "./wire.js";
 
 export interface WorkerOptions {
   /** How many jobs of each queue may run at a time: `{ mail: 5 }`. */
@@ -275,18 +275,18 @@ export class Worker {
     }
   }
 
-  async #beat(reports: readonly [Running, Said][], signal: AbortSignal): Promise<Beats> {
+  async #beat(reports: readonly [Running, Said][], signal: AbortSignal): Promise<HeartbeatsAnswer> {
     const jobs = reports.map(([run, said]) => ({ ...run.name, ...said }));
     const body = { worker_id: this.workerId, jobs };
     const { said, answer } = await this.#ask(
-      { method: "POST", path: "/worker/heartbeat", answer: Beats, body },
+      { method: "POST", path: "/worker/heartbeat", answer: HeartbeatsAnswer, body },
       signal,
     );
     this.#lease(said.lease_expires_at, answer);
     return said;
   }
 
-  #heard(said: Beats): void {
+  #heard(said: HeartbeatsAnswer): void {
     for (const each of said.cancel_requested) {
       this.#running.get(keyOf(each))?.ctx.abort(new Stopped("canceled", "canceled"));
     }

@@ -75,7 +75,7 @@ class Enqueues:
 
 def is_plain_enough(job: NewJob) -> bool:
     """Whether it can be stored beside jobs of others: it has nothing that another transaction could keep waiting."""
-    return job.unique_key is None and job.idempotency_key is None and not job.is_tied
+    return job.unique_key is None and job.idempotency_key is None and not job.has_extras
 
 
 class _Lane:

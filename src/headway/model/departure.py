@@ -13,8 +13,8 @@ from headway.model.limit import concurrency_key, partition_key, rate_key, tenant
 from headway.model.status import Status
 
 
-class Tied(msgspec.Struct, frozen=True, array_like=True):
-    """What ties a job to others, read before it moves."""
+class LeavingJob(msgspec.Struct, frozen=True, array_like=True):
+    """A job that is about to leave its status or queue: its train, limits and group, and whether others await it."""
 
     id: str
     tenant_id: str
@@ -42,7 +42,7 @@ class Tied(msgspec.Struct, frozen=True, array_like=True):
 class Departure(msgspec.Struct, frozen=True):
     """A job that left its status or queue, and where it went."""
 
-    job: Tied
+    job: LeavingJob
     to: Status
     heir: str | None = None  # the new job that retries it: it takes over its train and its dependents
     spared: bool = False  # its train moves on, whatever on_canceled says

@@ -109,8 +109,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
         return self.partition is not None or self.concurrency is not None or self.rate_count is not None
 
     @property
-    def is_tied(self) -> bool:
-        """Whether its row has more than a plain one: a train, a limit, a group, parents, tags, a shared
+    def has_extras(self) -> bool:
+        """Whether it has more than a plain job: a train, a limit, a group, parents, tags, a shared
         key, or a machine; or a window of its key, or may be another's."""
         return (
             self.train is not None
@@ -141,8 +141,8 @@ _DEFAULTS = _FIXED(NewJob(id="", kind=""))
 
 
 def is_plain(job: NewJob) -> bool:
-    """Whether it is the default tenant's, starts at once, and is tied to nothing: no key, no order, no limit of its
-    own, nothing that it was made of. PostgreSQL enqueues such a job, as most are, by a shorter function."""
+    """Whether it is the default tenant's, starts at once, and has no key, no order, no limit of its own and no
+    source. PostgreSQL enqueues such a job, as most are, by a shorter function."""
     return _FIXED(job) == _DEFAULTS and job.tenant in (None, "default")
 
 

@@ -214,7 +214,7 @@ class HeartbeatIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     log: str | None = None
 
 
-class Beat(msgspec.Struct):
+class HeartbeatAnswer(msgspec.Struct):
     lease_expires_at: datetime
     cancel_requested: bool
 
@@ -223,11 +223,11 @@ class Beat(msgspec.Struct):
     "/worker/jobs/{id}/heartbeat",
     roles=WORKERS,
     body=HeartbeatIn,
-    answers={200: Beat},
+    answers={200: HeartbeatAnswer},
     problems=(404, 409, 422),
     quotes=True,
 )
-async def heartbeat_job(call: Call[HeartbeatIn, None]) -> Beat:
+async def heartbeat_job(call: Call[HeartbeatIn, None]) -> HeartbeatAnswer:
     """Show a job's progress; renews the lease of a worker that runs nothing else."""
     body = call.body
     worker_id = valid_worker_id(body.worker_id)
@@ -248,7 +248,7 @@ async def heartbeat_job(call: Call[HeartbeatIn, None]) -> Beat:
     if reply is None or claim in reply.lost:
         raise await refuse_lost(call, claim)
     await _report(call, worker_id, [held])
-    return Beat(from_micros(reply.lease_expires_at), claim in reply.canceling)
+    return HeartbeatAnswer(from_micros(reply.lease_expires_at), claim in reply.canceling)
 
 
 class HeartbeatsIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -258,7 +258,7 @@ class HeartbeatsIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     jobs: list[HeldIn]
 
 
-class Beats(msgspec.Struct):
+class HeartbeatsAnswer(msgspec.Struct):
     lease_expires_at: datetime
     cancel_requested: list[Key]
     lost: list[Key]  # not its own (any more): stop them, nothing that they say is written
@@ -269,12 +269,12 @@ class Beats(msgspec.Struct):
     "/worker/heartbeat",
     roles=WORKERS,
     body=HeartbeatsIn,
-    answers={200: Beats},
+    answers={200: HeartbeatsAnswer},
     problems=(409, 422),
     limit=_BATCH_LIMIT,
     quotes=True,
 )
-async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
+async def heartbeat(call: Call[HeartbeatsIn, None]) -> HeartbeatsAnswer:
     """Renew the lease, naming every job that the worker holds; what it has forgotten is released, uncharged."""
     worker_id = valid_worker_id(call.body.worker_id)
     held = call.body.jobs
@@ -294,7 +294,7 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
         ends = [released(each, _FORGOTTEN) for each in reply.forgotten]
         await store.arun(store.ops.settle(worker_id, ends))
         (await call.server.workers.waiting()).wake_all()
-    return Beats(
+    return HeartbeatsAnswer(
         from_micros(reply.lease_expires_at),
         [Key(*each) for each in reply.canceling],
         [Key(*each) for each in reply.lost],

@@ -21,7 +21,7 @@ from headway.store.ops.triggers import Triggers
 __all__ = ["Batch", "Op", "Ops", "Row", "Rows", "Statement", "Steps"]
 
 
-class Ops(Jobs, Order, Machines, Triggers, Fleet, Access, Stats, Protocol):
+class Ops(Jobs, Order, Machines, Triggers, Fleet, Stats, Access, Protocol):
     """Both stores implement this; `tests/store/` holds them to it."""
 
     def version(self) -> Op[int]:

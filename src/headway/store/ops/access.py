@@ -46,6 +46,10 @@ class Access(Protocol):
         without a key. No two have the same key. One that was done before raises, and none is done then."""
         ...
 
+    def prune_requests(self, *, limit: int) -> Op[int]:
+        """Forget up to `limit` requests that are older than 24 hours; gives how many."""
+        ...
+
     def create_session(
         self, secret_hash: bytes, key_id: str, *, expires_at: datetime, valid_until: datetime
     ) -> Op[None]:
@@ -66,10 +70,6 @@ class Access(Protocol):
 
     def prune_sessions(self, *, limit: int) -> Op[int]:
         """Forget up to `limit` sessions that have ended; gives how many."""
-        ...
-
-    def prune_requests(self, *, limit: int) -> Op[int]:
-        """Forget up to `limit` requests that are older than 24 hours; gives how many."""
         ...
 
     def keep_list(self, jobs: NewJobList) -> Op[None]:

@@ -40,11 +40,6 @@ class Fleet(Protocol):
         it is gone with the worker. Changes what was set before field by field. Raises `NotFound`. Audited."""
         ...
 
-    def queue_names(self) -> Op[list[str]]:
-        """The queues that there are, for patterns to match: those with jobs to claim, of kinds that have a definition,
-        with a setting, or with a live worker. A probe for each, however many jobs there are."""
-        ...
-
     def retire(self, worker_id: str) -> Op[None]:
         """Note that a worker stops while it still has running jobs: when they are reaped, no loss is charged."""
         ...
@@ -55,6 +50,11 @@ class Fleet(Protocol):
 
     def workers(self) -> Op[list[Worker]]:
         """The registered workers."""
+        ...
+
+    def queue_names(self) -> Op[list[str]]:
+        """The queues that there are, for patterns to match: those with jobs to claim, of kinds that have a definition,
+        with a setting, or with a live worker. A probe for each, however many jobs there are."""
         ...
 
     def pause(self, queue: str, *, actor: str | None) -> Op[None]:

@@ -241,16 +241,16 @@ class Jobs(Protocol):
         """Delete up to `limit` of the audit's oldest entries that are older than this; gives how many."""
         ...
 
+    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
+        """How many rows the prunes of each retention would delete, by its name."""
+        ...
+
     def prune_windows(self, *, limit: int) -> Op[int]:
         """Delete up to `limit` windows of unique keys that are over, the oldest first; gives how many."""
         ...
 
     def window(self, job_id: str) -> Op[datetime | None]:
         """Until when this job has its unique key by `unique_for`; None if it has not, or not any more."""
-        ...
-
-    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
-        """How many rows `prune`, `prune_fires` and `prune_audit` would delete, by the name of the retention."""
         ...
 
     def get(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[list[Job]]:

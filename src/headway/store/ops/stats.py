@@ -24,6 +24,10 @@ class Stats(Protocol):
         all that limits have set aside. None if this minute has its sample."""
         ...
 
+    def prune_stats(self, span: Span, *, older_than_ms: int, limit: int) -> Op[int]:
+        """Delete up to `limit` rows of that span that began longer ago; gives how many."""
+        ...
+
     def stats(
         self,
         span: Span,
@@ -50,19 +54,6 @@ class Stats(Protocol):
         jobs something happened then. What was queued is that of the last sample after that time."""
         ...
 
-    def vitals(self) -> Op[Vitals]:
-        """How the database and its fleet are right now: what is queued and late, for metrics. Costs no more than to
-        count 100,000 jobs of each status."""
-        ...
-
-    def condition(self) -> Op[Condition]:
-        """Whether the database itself is in trouble; reads no jobs."""
-        ...
-
-    def prune_stats(self, span: Span, *, older_than_ms: int, limit: int) -> Op[int]:
-        """Delete up to `limit` rows of that span that began longer ago; gives how many."""
-        ...
-
     def fold_errors(self, *, limit: int) -> Op[int]:
         """Add up to `limit` executions that ended badly to the groups of their fingerprints, and note which was the
         last of each job, in one transaction. Gives how many: call it while there are as many as the limit. None if
@@ -81,4 +72,13 @@ class Stats(Protocol):
 
     def prune_errors(self, *, older_than_ms: int, limit: int) -> Op[int]:
         """Delete up to `limit` groups that were seen last longer ago; gives how many."""
+        ...
+
+    def vitals(self) -> Op[Vitals]:
+        """How the database and its fleet are right now: what is queued and late, for metrics. Costs no more than to
+        count 100,000 jobs of each status."""
+        ...
+
+    def condition(self) -> Op[Condition]:
+        """Whether the database itself is in trouble; reads no jobs."""
         ...

@@ -1,4 +1,4 @@
-"""Every verb of the PostgreSQL store, gathered."""
+"""Every verb of the PostgreSQL store, gathered; chapter by chapter as in `store/ops/`."""
 
 from __future__ import annotations
 
@@ -95,22 +95,22 @@ class PostgresOps(
     TemplateVerbs,
     ConnectorVerbs,
     TriggerVerbs,
-    FireVerbs,
     DueVerbs,
+    FireVerbs,
     EventVerbs,
     WorkerVerbs,
     HeartbeatClaimsVerbs,
     QueueVerbs,
     TenantVerbs,
     TenantCareVerbs,
-    KeyVerbs,
-    RequestVerbs,
-    JobListVerbs,
-    SessionVerbs,
     FoldVerbs,
     StatVerbs,
     ErrorVerbs,
     VitalVerbs,
+    KeyVerbs,
+    SessionVerbs,
+    RequestVerbs,
+    JobListVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
 

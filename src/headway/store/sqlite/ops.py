@@ -17,6 +17,7 @@ from headway.store.sqlite.jobs.artifacts import ArtifactVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
 from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
+from headway.store.sqlite.jobs.claim import ClaimVerbs
 from headway.store.sqlite.jobs.claim_once import ClaimOnceVerbs
 from headway.store.sqlite.jobs.committed import CommittedVerbs
 from headway.store.sqlite.jobs.delete import DeleteVerbs
@@ -29,6 +30,7 @@ from headway.store.sqlite.jobs.prune import PruneVerbs
 from headway.store.sqlite.jobs.reads import ReadVerbs
 from headway.store.sqlite.jobs.reap import ReapVerbs
 from headway.store.sqlite.jobs.retry import RetryVerbs
+from headway.store.sqlite.jobs.settle import SettleVerbs
 from headway.store.sqlite.jobs.unique_windows import WindowVerbs
 from headway.store.sqlite.machines.children import ChildVerbs
 from headway.store.sqlite.machines.fork import ForkVerbs
@@ -62,6 +64,8 @@ class SqliteOps(
     ClaimOnceVerbs,
     PolicyVerbs,
     CommittedVerbs,
+    SettleVerbs,  # after those that extend it, as Python wants
+    ClaimVerbs,
     ReapVerbs,
     CancelVerbs,
     ChangeVerbs,
@@ -91,21 +95,21 @@ class SqliteOps(
     TemplateVerbs,
     ConnectorVerbs,
     TriggerVerbs,
-    FireVerbs,
     DueVerbs,
+    FireVerbs,
     EventVerbs,
     WorkerVerbs,
     HeartbeatClaimsVerbs,
     QueueVerbs,
     TenantVerbs,
     TenantCareVerbs,
-    KeyVerbs,
-    RequestVerbs,
-    JobListVerbs,
-    SessionVerbs,
     FoldVerbs,
     StatVerbs,
     ErrorVerbs,
     VitalVerbs,
+    KeyVerbs,
+    SessionVerbs,
+    RequestVerbs,
+    JobListVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

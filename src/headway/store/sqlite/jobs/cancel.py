@@ -11,7 +11,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record_all
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.ties import ties
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 
 _SQL = statements("jobs/cancel")
 
@@ -35,8 +35,8 @@ def cancel_jobs(
     unfinished = [(rowid, job_id, tenant) for rowid, job_id, status, tenant in rows if status not in FINISHED]
     if not unfinished:
         return statuses
-    tied = yield from ties(rowid for rowid, _, _ in unfinished)
-    ended = yield from end_early(tied.values(), reason, now)
+    leaving = yield from leaving_jobs(rowid for rowid, _, _ in unfinished)
+    ended = yield from end_early(leaving.values(), reason, now)
     yield record_all([(now, tenant, job_id, actor, "cancel", reason) for _, job_id, tenant in unfinished])
     yield from follow(ended, now=now)
     return statuses | {left.job.id: left.to for left in ended}

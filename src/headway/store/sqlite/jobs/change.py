@@ -22,8 +22,8 @@ from headway.store.sqlite.jobs.insert import names_text, renew_tags
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 from headway.store.sqlite.order.limit_waiters import guard_queues_of
-from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/change")
 _CHANGEABLE = (
@@ -70,7 +70,7 @@ def change_job(
     if only_labels(change):
         yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
         return status  # type: ignore[no-any-return]
-    tied = yield from ties([rowid])
+    leaving = yield from leaving_jobs([rowid])
     moved = timed(change, now)
     values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(moved)
     to = status_after(status, moved, now)
@@ -82,8 +82,8 @@ def change_job(
     yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
     yield guard_queues_of([rowid])
     yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
-    if status == "queued" and (to != status or values["queue"] != tied[rowid].queue):
-        yield from follow([Departure(tied[rowid], to)], now=now)
+    if status == "queued" and (to != status or values["queue"] != leaving[rowid].queue):
+        yield from follow([Departure(leaving[rowid], to)], now=now)
     return to
 
 

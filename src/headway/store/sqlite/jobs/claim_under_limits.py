@@ -16,8 +16,8 @@ from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
 from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_buckets
 from headway.store.sqlite.order.fair import pick_in_turn, pick_of_tenant, serve
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 from headway.store.sqlite.order.limit_waiters import admit, mark_limited
-from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/claim_under_limits")
 _ROUNDS = 10
@@ -133,8 +133,8 @@ def _end_superseded(chosen: Sequence[Candidate], taken: Sequence[Claim], now: in
 def end_superseded(rowids: Sequence[int], now: int) -> Steps[int]:
     """End those of these queued jobs whose unique key another job holds; else every claim would try them again."""
     ended: list[Departure] = []
-    tied = (yield from ties(rowids)) if rowids else {}
-    for rowid, job in tied.items():
+    leaving = (yield from leaving_jobs(rowids)) if rowids else {}
+    for rowid, job in leaving.items():
         holder = yield from holder_of_key(rowid)
         if holder is not None:
             key = yield from key_of(rowid)

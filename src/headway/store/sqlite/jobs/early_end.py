@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from headway.model.departure import Departure
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.order.ties import TiedRow
+from headway.store.sqlite.order.leaving_jobs import LeavingRow
 from headway.store.sqlite.stats.deltas import count_canceled
 
 _SQL = statements("jobs/early_end")
@@ -19,10 +19,12 @@ def cancel_rows(reasons: Mapping[int, str], now: int) -> Steps[None]:
     yield count_canceled(list(reasons), now)
 
 
-def end_early(jobs: Iterable[TiedRow], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Departure]]:
+def end_early(
+    jobs: Iterable[LeavingRow], reason: str | None, now: int, *, spared: bool = False
+) -> Steps[list[Departure]]:
     """Cancel these unfinished jobs, running ones by request; gives the departures of those that ended."""
-    asked: list[TiedRow] = []
-    ended: list[TiedRow] = []
+    asked: list[LeavingRow] = []
+    ended: list[LeavingRow] = []
     for job in jobs:
         (asked if job.status == "running" else ended).append(job)
     if asked:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headway.model.departure import Departure, Tied
+from headway.model.departure import Departure, LeavingJob
 from headway.model.ids import new_id
 from headway.model.machine import Turn, Woken
 from headway.model.reasons import superseded
@@ -23,7 +23,7 @@ from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import change_queues, requeue_last, write_turns
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
-from headway.store.sqlite.order.ties import Ends, ties
+from headway.store.sqlite.order.leaving_jobs import Ends, leaving_jobs
 from headway.store.sqlite.stats.deltas import count_canceled, count_copies, count_endings
 from headway.store.sqlite.stats.errors import note_errors
 
@@ -126,7 +126,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
             locomotives.append(end.job.rowid)
         elif end.job.followed:
             followed.append(end)
-    tied = (yield from ties(end.job.rowid for end in followed)) if followed else {}
+    leaving = (yield from leaving_jobs(end.job.rowid for end in followed)) if followed else {}
     for end in endings:
         if end.job.unique_key is not None and _asks_for_key(end):
             keyed.append(end)
@@ -144,7 +144,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
             copies.append(end)
     machines = [end for end in endings if end.turn is not None or end.job.machine]
     if machines:
-        yield from requeue_last(machines, tied)
+        yield from requeue_last(machines, leaving)
         yield from write_turns(turned, now)
     for (to, charge), rowids in alike.items():
         yield Statement(_SQL["finish_alike"], (json_list(rowids), to, now, charge))
@@ -165,7 +165,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
             yield note_errors(bad, now)
     if not (locomotives or followed or (endings and endings[0].job.announced)):
         return None
-    departures = [each for end in followed if end.to != "running" for each in _departures(end, tied[end.job.rowid])]
+    departures = [each for end in followed if end.to != "running" for each in _departures(end, leaving[end.job.rowid])]
     over = list(_over(endings)) if endings[0].job.announced else []
     return Ends(departures, locomotives, over)
 
@@ -173,7 +173,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
 def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[Ends]:
     """Put back executions that never started: no attempt, no charge. Gives what `follow_ends` is to do then."""
     followed = [job.rowid for job in jobs if job.followed]
-    tied = (yield from ties(followed)) if followed else {}
+    leaving = (yield from leaving_jobs(followed)) if followed else {}
     departures: list[Departure] = []
     over: list[str] = []
     for job in jobs:
@@ -188,7 +188,7 @@ def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[En
         else:
             yield Statement(_SQL["release"], _again(end, now)[:4])
         if job.followed:
-            departures += _departures(end, tied[job.rowid])
+            departures += _departures(end, leaving[job.rowid])
         if job.announced and end.to in FINISHED:
             over.append(job.id)
     return Ends(departures, [], over)
@@ -213,7 +213,7 @@ def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
     yield inherit_callbacks(heirs)
 
 
-def _departures(end: Ending, job: Tied) -> Iterator[Departure]:
+def _departures(end: Ending, job: LeavingJob) -> Iterator[Departure]:
     yield Departure(job, end.to, end.heir)
     if end.heir is not None and end.heir_ended:
         # its retry was canceled at once, so the train moves on

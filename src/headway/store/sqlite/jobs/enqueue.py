@@ -19,11 +19,11 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.insert import (
+    extended_row,
     index_tags,
     insert_all,
     present,
     starts_at,
-    tied_row,
 )
 from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of, refuse_suspended
 from headway.store.sqlite.jobs.taken_keys import answers, replace_successors
@@ -41,7 +41,7 @@ _scope_text = lru_cache(maxsize=256)(json_list)
 
 class EnqueueVerbs(Verbs):
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
-        if len(jobs) == 1 and group is None and jobs[0].starts_at_once and not jobs[0].is_tied:
+        if len(jobs) == 1 and group is None and jobs[0].starts_at_once and not jobs[0].has_extras:
             return SqliteOp(lambda: _enqueue_one(jobs[0], self._clock.now()), writes=True)
 
         def steps() -> Steps[list[Enqueued]]:
@@ -101,8 +101,8 @@ def _insert(
     yield from name_tenants(jobs, now)
     if any(job.replaces for job in jobs):
         batch.met.update((yield from replace_successors(jobs, now)))
-    if group is not None or parents or batch.metered or batch.fair or any(job.is_tied for job in jobs):
-        return (yield from _enqueue_tied(jobs, group, batch, now, parents))
+    if group is not None or parents or batch.metered or batch.fair or any(job.has_extras for job in jobs):
+        return (yield from _enqueue_extended(jobs, group, batch, now, parents))
     return (yield from _enqueue_plain(jobs, batch, now))
 
 
@@ -186,7 +186,7 @@ def _answers(
     return (yield from answers(jobs, new, now, insert, batch.met))
 
 
-def _enqueue_tied(
+def _enqueue_extended(
     jobs: Sequence[NewJob], group: NewGroup | None, batch: _Batch, now: int, parents: Mapping[str, str]
 ) -> Steps[list[Enqueued]]:
     """Insert the jobs with their trains, `after`, groups and limits; raises `InvalidJob` and `QueueFull`."""
@@ -200,7 +200,7 @@ def _enqueue_tied(
     fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if batch.fair else set()
     statuses = yield from _statuses(jobs, batch.starts, now)
     rows = [
-        tied_row(
+        extended_row(
             _plain_row(job, now, start, status, position if _is_in_line(job, start, now) else None),
             job,
             metered=job.tenant_id in quotas,
@@ -215,7 +215,7 @@ def _enqueue_tied(
     guarded = {job.queue for job in jobs if job.has_limits}
     if guarded:
         yield guard_queues(sorted(guarded))
-    new = yield from insert_all("insert_tied", rows)
+    new = yield from insert_all("insert_extended", rows)
     if tagged := [job.id for job in jobs if job.tags]:
         yield index_tags(tagged)
     if new == len(jobs) and not joined and windowed is None:

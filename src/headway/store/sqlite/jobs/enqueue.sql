@@ -58,7 +58,7 @@ insert into jobs ({plain})
 values ({plain_values})
 on conflict do nothing;
 
--- name: insert_tied
+-- name: insert_extended
 -- the same with the columns that a plain job leaves empty
 insert into jobs (
   {plain},

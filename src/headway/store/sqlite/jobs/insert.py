@@ -20,7 +20,7 @@ _PRUNE = statements("jobs/prune")
 
 _CREATED_AT = 18  # its place in a row
 _AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
-_INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}
+_INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_extended")}
 
 
 def starts_at(job: NewJob, now: int) -> int | None:
@@ -29,9 +29,9 @@ def starts_at(job: NewJob, now: int) -> int | None:
     return None if job.delay_ms is None else now + job.delay_ms * 1000
 
 
-def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str | None) -> Row:
-    """The row with what ties the job to others, and where a machine begins; `parent_id` is the machine that spawns it
-    now, if one does."""
+def extended_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str | None) -> Row:
+    """The row with the job's extras (train, limits, group …) and where a machine begins; `parent_id` is the machine
+    that spawns it now, if one does."""
     return (
         *row,
         job.train,

@@ -19,9 +19,9 @@ from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.wake import Waiting, late_rows, wake
 from headway.store.sqlite.order.arrivals import do_postponed
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.rates import next_refill, refill
-from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/promote")
 
@@ -74,8 +74,8 @@ def _one_by_one(duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> St
 
 def _expire(rows: Rows, now: int) -> Steps[int]:
     if rows:
-        tied = yield from ties(rowid for (rowid,) in rows)
-        ended = yield from end_early(tied.values(), "expired", now)
+        leaving = yield from leaving_jobs(rowid for (rowid,) in rows)
+        ended = yield from end_early(leaving.values(), "expired", now)
         yield from follow(ended, now=now)
     return len(rows)
 
@@ -88,9 +88,9 @@ def _queue_due(rows: Rows, now: int) -> Steps[int]:
         move = (rowid, now, next(new_positions) if first else None)
         holder = (yield from holder_of_key(rowid)) if asks else None
         if holder is not None:
-            tied = yield from ties([rowid])
+            leaving = yield from leaving_jobs([rowid])
             yield from supersede(rowid, key, holder, now)
-            ended.append(Departure(tied[rowid], "canceled"))
+            ended.append(Departure(leaving[rowid], "canceled"))
         elif asks:
             # at once, not in the batch: the next job with this key must find it taken
             yield Statement(_SQL["queue"], move)

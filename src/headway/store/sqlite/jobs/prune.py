@@ -1,4 +1,4 @@
-"""Prune: deletes what ended long ago, with its attempts, signals and ties, and old entries of the audit."""
+"""Prune: deletes what ended long ago, with its attempts, signals and edges, and old entries of the audit."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.insert import names_text, present, renew_tags, starts_at
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 from headway.store.sqlite.order.limit_waiters import guard_queues_of
-from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/taken_keys")
 _encode = msgspec.json.Encoder().encode
@@ -197,7 +197,7 @@ def key_of(job: NewJob) -> Key | None:
 def _write(replaced: Sequence[_Holder], now: int) -> Steps[None]:
     if not replaced:
         return
-    tied = yield from ties(each.rowid for each in replaced)
+    leaving = yield from leaving_jobs(each.rowid for each in replaced)
     unplaced = [each for each in replaced if each.to == "queued" and each.position is None]
     for each, position in zip(unplaced, (yield from positions(len(unplaced))), strict=True):
         each.position = position
@@ -214,7 +214,7 @@ def _write(replaced: Sequence[_Holder], now: int) -> Steps[None]:
     yield guard_queues_of([each.rowid for each in replaced])
     left = [each for each in replaced if each.status == "queued" and (each.to != "queued" or each.moves)]
     if left:
-        yield from follow([Departure(tied[each.rowid], each.to) for each in left], now=now)
+        yield from follow([Departure(leaving[each.rowid], each.to) for each in left], now=now)
 
 
 def _stored(job: NewJob, now: int, created_at: int) -> dict[str, Any]:

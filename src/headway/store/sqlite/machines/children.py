@@ -17,7 +17,7 @@ from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.machines.wake import Waiting, wake
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.joins import read_statuses
-from headway.store.sqlite.order.ties import ties
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 
 _SQL = statements("machines/children")
 
@@ -120,5 +120,5 @@ def _stop(rows: Rows, machine: str, why: str, now: int) -> Steps[list[Departure]
         return []
     if len(rows) == postponed.PIECE:
         yield from postponed.postpone("orphaned", [machine])
-    tied = yield from ties(rowid for (rowid,) in rows)
-    return (yield from end_early(tied.values(), why, now))
+    leaving = yield from leaving_jobs(rowid for (rowid,) in rows)
+    return (yield from end_early(leaving.values(), why, now))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headway.model.departure import Tied
+from headway.model.departure import LeavingJob
 from headway.model.job import Settlement
 from headway.model.machine import Checkpoint, Turn, Woken
 from headway.model.signal import Received, satisfied
@@ -29,10 +29,10 @@ _encode = msgspec.json.Encoder().encode
 _NO_STATE = Checkpoint().state  # this very object is the default, which is left out of the JSON
 
 
-def requeue_last(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[None]:
+def requeue_last(turned: Sequence[Ending], leaving: Mapping[int, LeavingJob]) -> Steps[None]:
     """Give machines that queue for their next step a position behind the others; a car keeps its own."""
     ends = [end for end in turned if end.to == "queued" and end.turn is not None and end.turn.outcome == "next"]
-    ends = [end for end in ends if not (end.job.followed and tied[end.job.rowid].train is not None)]
+    ends = [end for end in ends if not (end.job.followed and leaving[end.job.rowid].train is not None)]
     for end, position in zip(ends, (yield from positions(len(ends))), strict=True):
         end.position = position
 

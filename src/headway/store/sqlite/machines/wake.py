@@ -14,7 +14,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.inbox import meets, names_there
-from headway.store.sqlite.order.ties import ties
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 
 _SQL = statements("machines/wake")
 
@@ -42,9 +42,9 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Depa
             # at once, not in the batch: the next job with this key must find it taken
             yield Statement(_SQL["wake"], move)
         else:
-            tied = yield from ties([machine.rowid])
+            leaving = yield from leaving_jobs([machine.rowid])
             yield from supersede(machine.rowid, machine.unique_key, holder, now)
-            ended.append(Departure(tied[machine.rowid], "canceled"))
+            ended.append(Departure(leaving[machine.rowid], "canceled"))
     if going:
         yield Batch(_SQL["wake"], going)
     return ended

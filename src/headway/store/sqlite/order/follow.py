@@ -13,9 +13,9 @@ from headway.store.sqlite.machines.children import join, stop_orphans, stop_sibl
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release_ready
+from headway.store.sqlite.order.leaving_jobs import Ends, leaving_jobs
 from headway.store.sqlite.order.limit_waiters import admit
 from headway.store.sqlite.order.next_car import hold_trains, release_first_cars, release_next_cars
-from headway.store.sqlite.order.ties import Ends, ties
 from headway.store.sqlite.triggers.events import announce
 
 _SQL = statements("order/follow")
@@ -99,8 +99,8 @@ def follow_late(job_id: str, now: int) -> Steps[int]:
     rows = yield Statement(_SQL["over"], (job_id,))
     if not rows:
         return 0  # it runs again
-    tied = yield from ties([rows[0][0]])
-    (job,) = tied.values()
+    leaving = yield from leaving_jobs([rows[0][0]])
+    (job,) = leaving.values()
     decided = yield from decide([Departure(job, job.status)])
     ended = yield from stop_siblings(decided.failed, now)
     return len(ended) + (yield from follow(ended, now=now, held=decided.held, machines=decided.machines))

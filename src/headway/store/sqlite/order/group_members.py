@@ -14,7 +14,7 @@ from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.joins import add_edge_rows
-from headway.store.sqlite.order.ties import ties
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 
 _SQL = statements("order/group_members")
 
@@ -72,5 +72,5 @@ def stop_some(group_id: str, now: int) -> Steps[list[Departure]]:
     members += [rowid for (rowid,) in (yield Statement(_SQL["callback"], (group_id,)))]
     if not members:
         return []
-    tied = yield from ties(members)
-    return (yield from end_early(tied.values(), reasons[0][0], now))
+    leaving = yield from leaving_jobs(members)
+    return (yield from end_early(leaving.values(), reasons[0][0], now))

@@ -13,7 +13,7 @@ from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
-from headway.store.sqlite.order.ties import ties
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 
 _SQL = statements("order/held_jobs")
 
@@ -43,9 +43,9 @@ def release_held(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
             yield Statement(_SQL["wait_again"], (job.rowid,))
             yield Statement(_SQL["wait_for"], (job.rowid, holder))
         else:
-            tied = yield from ties([job.rowid])
+            leaving = yield from leaving_jobs([job.rowid])
             yield from supersede(job.rowid, job.unique_key, holder, now)
-            ended.append(Departure(tied[job.rowid], "canceled"))
+            ended.append(Departure(leaving[job.rowid], "canceled"))
     for to, rowids in going.items():
         yield _release(rowids, to, now)
     return ended

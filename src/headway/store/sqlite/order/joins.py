@@ -18,7 +18,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import cancel_rows
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.held_jobs import Held, no_longer_pending, release_held
-from headway.store.sqlite.order.ties import ties
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 
 _SQL = statements("order/joins")
 
@@ -187,7 +187,7 @@ def read_statuses(ids: Iterable[str]) -> Steps[dict[str, Status]]:
 def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
     """Cancel the jobs whose parent failed."""
     statuses = yield from read_statuses(failed.values())
-    tied = yield from ties(failed)
+    leaving = yield from leaving_jobs(failed)
     reasons = {rowid: ended_by(parent_id, statuses.get(parent_id)) for rowid, parent_id in failed.items()}
     yield from cancel_rows(reasons, now)
-    return [Departure(job, "canceled") for job in tied.values()]
+    return [Departure(job, "canceled") for job in leaving.values()]

@@ -21,8 +21,8 @@ from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.jobs.reads import read_jobs
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 from headway.store.sqlite.order.next_car import end_hold, hold
-from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("order/trains")
 _COUNTED_UP_TO = 10_000
@@ -66,8 +66,8 @@ class TrainVerbs(Verbs):
                     raise refusals.car_is_over(job_id, status, train)
                 yield from follow(now=now, trains=[(tenant, train)])
             else:
-                tied = yield from ties([rowid])
-                ended = yield from end_early(tied.values(), "skipped", now, spared=True)
+                leaving = yield from leaving_jobs([rowid])
+                ended = yield from end_early(leaving.values(), "skipped", now, spared=True)
                 yield from follow(ended, now=now)
                 status = "canceled"
             yield record(now, tenant, job_id, actor, "skip", train)
@@ -169,9 +169,9 @@ def _clear_piece(tenant: str, train: str, now: int) -> Steps[list[str]]:
     ids: list[str] = []
     rows = yield Statement(_SQL["to_clear"], (tenant, train, *up_to[0], postponed.PIECE))
     if rows:
-        tied = yield from ties(rowid for (rowid,) in rows)
-        ids = [job.id for job in tied.values()]
-        ended = yield from end_early(tied.values(), "cleared", now, spared=True)
+        leaving = yield from leaving_jobs(rowid for (rowid,) in rows)
+        ids = [job.id for job in leaving.values()]
+        ended = yield from end_early(leaving.values(), "cleared", now, spared=True)
         yield from follow(ended, now=now)
     if len(rows) >= postponed.PIECE:
         yield from postponed.postpone("clearing", [json_list([tenant, train])])

@@ -1,4 +1,4 @@
-"""Ties: reads what ties jobs to others, for model/departure.py to say what they set free."""
+"""Reads jobs that are about to leave their status or queue, for model/departure.py to say what they set free."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headway.model.departure import Departure, Tied
+from headway.model.departure import Departure, LeavingJob
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
-_SQL = statements("order/ties")
+_SQL = statements("order/leaving_jobs")
 
 
-class TiedRow(Tied, frozen=True, array_like=True):
+class LeavingRow(LeavingJob, frozen=True, array_like=True):
     """The same with its number in the table."""
 
     rowid: int = 0
@@ -28,7 +28,7 @@ class Ends(msgspec.Struct, frozen=True):
     over: list[str]  # every job that is over, where a trigger listens to how jobs end
 
 
-def ties(rowids: Iterable[int]) -> Steps[dict[int, TiedRow]]:
-    """What ties these jobs to others; to be read before they move."""
-    rows = yield Statement(_SQL["ties"], (json_list(list(rowids)),))
-    return {row[-1]: TiedRow(*row) for row in rows}
+def leaving_jobs(rowids: Iterable[int]) -> Steps[dict[int, LeavingRow]]:
+    """These jobs by rowid; read them before they move."""
+    rows = yield Statement(_SQL["leaving"], (json_list(list(rowids)),))
+    return {row[-1]: LeavingRow(*row) for row in rows}
