@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -65,6 +66,11 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     suspended_at: datetime | None = None
     suspended_by: str | None = None
     tz: str | None = None  # the zone that its new schedules start with; None: the app's
+
+    @property
+    def etag(self) -> str:
+        """Changes whenever the tenant does."""
+        return blake2b(msgspec.json.encode(self), digest_size=12).hexdigest()
 
 
 MOST_QUEUED = 1_000

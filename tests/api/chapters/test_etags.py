@@ -42,6 +42,25 @@ def test_templates_definitions_and_triggers_have_versions(app: Headway, client: 
     assert ask.get("/definitions/welcome").headers["etag"] == ask.get("/admin/jobs/definitions/welcome").headers["etag"]
 
 
+def test_tenants_have_versions(client: Any, keys: dict[str, str]) -> None:
+    ask, path = client(keys["superadmin"]), "/admin/tenants/shop"
+    tag = ask.post("/admin/tenants", json={"slug": "shop"}).headers["etag"]
+    assert ask.get(path).headers["etag"] == tag
+    seen = {"If-Match": tag}
+    changed = ask("PATCH", path, json={"tz": "Asia/Tokyo"}, headers=seen)
+    assert (changed.status_code, changed.headers["etag"] != tag) == (200, True), changed.text
+    for method, more in (("PATCH", ""), ("POST", "/suspend"), ("POST", "/resume"), ("DELETE", "")):
+        late = ask(method, path + more, json={"slug": "other"} if method == "PATCH" else None, headers=seen)
+        assert (late.status_code, late.json()["code"]) == (412, "ChangedMeanwhile"), (method, more)
+    # all of a change, or nothing
+    assert ask("PATCH", path, json={"tz": "UTC", "slug": "acme"}).status_code == 422
+    assert ask.get(path).json() == changed.json()
+    stopped = ask.post(f"{path}/suspend", headers={"If-Match": changed.headers["etag"]})
+    assert stopped.json()["suspended_at"] is not None
+    assert ask("DELETE", path, headers={"If-Match": stopped.headers["etag"]}).status_code == 200
+    assert ask.get(path).status_code == 404
+
+
 def test_of_many_changes_of_one_version_one_is_made(app: Headway) -> None:
     template = app.create_template("t", "welcome")
     trigger = app.create_schedule("s", "@daily", kind="report")

@@ -54,6 +54,8 @@ def test_what_tenants_share_is_the_super_admins(app: Headway, client: Any, keys:
     jobs = [acme.enqueue("welcome", {"user_id": number}, priority=9 - number).id for number in range(3)]
     changed = root("PATCH", "/queues/mail", json={"max_running": 4, "fair": True, "retention": {"dead": "9d"}}).json()
     assert (changed["max_running"], changed["fair"], changed["retention"]) == (4, True, {"dead": 777_600_000})
+    wrong = root("PATCH", "/queues/mail", json={"max_running": 5, "retention": "soon"})
+    assert (wrong.status_code, root.get("/queues/mail").json()["max_running"]) == (422, 4), "all of it, or nothing"
     in_order = root.get("/queues/mail/jobs?limit=2").json()
     rest = root.get(f"/queues/mail/jobs?cursor={in_order['next_cursor']}").json()
     assert [each["id"] for each in in_order["items"] + rest["items"]] == jobs[::-1]

@@ -20,6 +20,7 @@ from headway.model.ids import is_id
 from headway.model.job import Job
 from headway.model.limit import Limit, LimitInUse
 from headway.model.reservation import Reservation
+from headway.store.ops import Op, Steps
 
 routes = Routes("limits and reservations")
 
@@ -172,14 +173,22 @@ class QueueChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 @routes.patch("/queues/{name}", roles=SUPERADMINS, body=QueueChange, answers={200: Queue}, problems=(404, 422))
 async def change_queue(call: Call[QueueChange, None]) -> Queue:
     """Set how many jobs of a queue run at once, whether its tenants take turns, how long its jobs are kept."""
-    name = call.params["name"]
+    app, name, actor = call.app, call.params["name"], call.actor
     changes = changes_of(call.body, {})
+    ops: list[Op[Any]] = []
     if "max_running" in changes:
-        await call.app.alimit(queue=name, max_running=changes["max_running"], actor=call.actor)
+        ops.append(app._limit(name, None, None, {"max_running": changes["max_running"]}, actor))
     if "fair" in changes:
-        await call.app.afair(name, changes["fair"], actor=call.actor)
+        ops.append(app._fair(name, changes["fair"], actor))
     if "retention" in changes:
-        await call.app.aset_retention(name, changes["retention"], actor=call.actor)
+        ops.append(app._set_retention(name, changes["retention"], actor))
+
+    def steps() -> Steps[None]:
+        for op in ops:
+            yield from op.steps()
+
+    await app.store.arun(Op(steps, writes=True, refusable=True, atomic=True))
+    app._wake_up(name, None)
     return await _queue(call)
 
 

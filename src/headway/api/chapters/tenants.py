@@ -10,7 +10,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import SUPERADMINS, Routes
-from headway.api.wire.pages import PageQuery, page
+from headway.api.wire.pages import PageQuery, given, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.model import refusals
@@ -56,40 +56,39 @@ async def list_tenants(call: Call[None, PageQuery]) -> Listed:
 @routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(422,))
 async def create_tenant(call: Call[TenantIn, None]) -> Answer:
     """Create a tenant. A name that a tenant has or had is refused."""
-    return Answer(201, await call.app.acreate_tenant(call.body.slug, tz=call.body.tz, actor=call.actor))
+    return _tagged(await call.app.acreate_tenant(call.body.slug, tz=call.body.tz, actor=call.actor), 201)
 
 
 @routes.get("/admin/tenants/{id}", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
-async def get_tenant(call: Call[None, None]) -> Tenant:
+async def get_tenant(call: Call[None, None]) -> Answer:
     """Show a tenant, by its slug or id."""
-    return await _named(call)
+    return _tagged(await _named(call))
 
 
 @routes.patch(
-    "/admin/tenants/{id}", roles=SUPERADMINS, body=TenantChange, answers={200: Tenant}, problems=(404, 409, 422)
+    "/admin/tenants/{id}", roles=SUPERADMINS, body=TenantChange, answers={200: Tenant}, problems=(404, 409, 412, 422)
 )
-async def change_tenant(call: Call[TenantChange, None]) -> Tenant:
+async def change_tenant(call: Call[TenantChange, None]) -> Answer:
     """Give a tenant another name, which nobody else can ever have, or the zone that its new schedules start with."""
     tenant = await _named(call)
-    if call.body.slug is msgspec.UNSET and call.body.tz is msgspec.UNSET:
+    changes = given(call.body, {"slug": "new_name"})
+    if not changes:
         raise Refused(422, "what to change? Give slug, tz or both")
-    if call.body.tz is not msgspec.UNSET:
-        tenant = await call.app.achange_tenant(UUID(tenant.id), tz=call.body.tz, actor=call.actor)
-    if call.body.slug is not msgspec.UNSET:
-        tenant = await call.app.arename_tenant(UUID(tenant.id), call.body.slug, actor=call.actor)
-    return tenant
+    return _tagged(await call.app.achange_tenant(UUID(tenant.id), if_match=call.if_match, actor=call.actor, **changes))
 
 
-@routes.post("/admin/tenants/{id}/suspend", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
-async def suspend_tenant(call: Call[None, None]) -> Tenant:
+@routes.post("/admin/tenants/{id}/suspend", roles=SUPERADMINS, answers={200: Tenant}, problems=(404, 412))
+async def suspend_tenant(call: Call[None, None]) -> Answer:
     """Stop a tenant: none of its jobs start, and its writes are 403. Running jobs go on, and reads work."""
-    return await call.app.asuspend_tenant(UUID((await _named(call)).id), actor=call.actor)
+    tenant = await _named(call)
+    return _tagged(await call.app.asuspend_tenant(UUID(tenant.id), if_match=call.if_match, actor=call.actor))
 
 
-@routes.post("/admin/tenants/{id}/resume", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
-async def resume_tenant(call: Call[None, None]) -> Tenant:
+@routes.post("/admin/tenants/{id}/resume", roles=SUPERADMINS, answers={200: Tenant}, problems=(404, 412))
+async def resume_tenant(call: Call[None, None]) -> Answer:
     """Let a suspended tenant work again."""
-    return await call.app.aresume_tenant(UUID((await _named(call)).id), actor=call.actor)
+    tenant = await _named(call)
+    return _tagged(await call.app.aresume_tenant(UUID(tenant.id), if_match=call.if_match, actor=call.actor))
 
 
 class DeletionQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -101,12 +100,18 @@ class DeletionQuery(msgspec.Struct, forbid_unknown_fields=True):
     roles=SUPERADMINS,
     query=DeletionQuery,
     answers={200: TenantDeleted},
-    problems=(404, 409),
+    problems=(404, 409, 412),
 )
 async def delete_tenant(call: Call[None, DeletionQuery]) -> Any:
     """Delete a tenant with everything that it owns; `dry_run=true` only counts. Not while its jobs run."""
     tenant = await _named(call)
-    return await call.app.adelete_tenant(UUID(tenant.id), dry_run=call.query.dry_run, actor=call.actor)
+    return await call.app.adelete_tenant(
+        UUID(tenant.id), dry_run=call.query.dry_run, if_match=call.if_match, actor=call.actor
+    )
+
+
+def _tagged(tenant: Tenant, status: int = 200) -> Answer:
+    return Answer(status, tenant, {"ETag": f'"{tenant.etag}"'})
 
 
 async def _named(call: Call[Any, Any]) -> Tenant:

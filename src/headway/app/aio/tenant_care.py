@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.base import page_size
-from headway.app.tenant_care import _AT_ONCE, TenantCareVerbs, TenantDeletion, _checked_zone, _missing, _new_name
+from headway.app.tenant_care import _AT_ONCE, TenantCareVerbs, TenantDeletion, U, _checked_zone, _missing, _new_name
 from headway.model.fleet import Tenant
 from headway.model.ids import tenant_ref
 
@@ -39,49 +42,65 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
         return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
     async def achange_tenant(
-        self, tenant: str | UUID, *, tz: str | None, actor: str | None = None, conn: Any = None
+        self,
+        tenant: str | UUID,
+        *,
+        new_name: str | U = msgspec.UNSET,
+        tz: str | U | None = msgspec.UNSET,
+        if_match: Collection[str] | None = None,
+        actor: str | None = None,
+        conn: Any = None,
     ) -> Tenant:
-        """Set the zone that new schedules of a tenant start with; None: the app's. Schedules that exist keep theirs.
+        """Give a tenant another name (`new_name=`), which nobody else can ever have, or the zone that its new schedules
+        start with (`tz=`; None: the app's). Schedules that exist keep theirs.
 
-        Raises `NotFound`, `InvalidJob` for an unknown zone.
+        With `if_match`, here and in the verbs below, only if its `etag` is one of these; raises `ChangedMeanwhile`.
+        Raises `NotFound`, `InvalidJob` for an unknown zone and where a tenant has or had the name, `NotAllowed` for the
+        name of the default tenant.
         """
         await self._aensure_known(self._own_tenant)
-        checked = _checked_zone(tz)
         tenant_id = await self._aexisting(tenant, conn)
-        await self._arun(self._store.ops.set_tenant_zone(tenant_id, checked, actor=actor), conn)
+        change = self._change_tenant(tenant_id, new_name, tz, actor)
+        await self._arun(self._if_tenant_matches(tenant_id, if_match, change), conn)
+        self._tenants.forget()
         return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
     async def arename_tenant(
         self, tenant: str | UUID, name: str, *, actor: str | None = None, conn: Any = None
     ) -> Tenant:
-        """Give a tenant another name; nobody can ever have the old one.
-
-        Raises `NotFound`, `InvalidJob` where a tenant has or had the name, `NotAllowed` for the default tenant.
-        """
+        """Give a tenant another name; nobody can ever have the old one. Raises as `change_tenant` does."""
         await self._aensure_known(self._own_tenant)
-        tenant_id = await self._aexisting(tenant, conn)
-        await self._arun(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor), conn)
-        self._tenants.forget()
-        return await self.aget_tenant(UUID(tenant_id), conn=conn)
+        return await self.achange_tenant(tenant, new_name=name, actor=actor, conn=conn)
 
-    async def asuspend_tenant(self, tenant: str | UUID, *, actor: str | None = None, conn: Any = None) -> Tenant:
+    async def asuspend_tenant(
+        self, tenant: str | UUID, *, if_match: Collection[str] | None = None, actor: str | None = None, conn: Any = None
+    ) -> Tenant:
         """Stop a tenant: none of its jobs start, its schedules and events wait, and what is written for it raises
         `TenantSuspended`. Jobs that run go on, and reads work. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
         tenant_id = await self._aexisting(tenant, conn)
-        await self._arun(self._store.ops.suspend_tenant(tenant_id, actor=actor), conn)
+        suspend = self._store.ops.suspend_tenant(tenant_id, actor=actor)
+        await self._arun(self._if_tenant_matches(tenant_id, if_match, suspend), conn)
         return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
-    async def aresume_tenant(self, tenant: str | UUID, *, actor: str | None = None, conn: Any = None) -> Tenant:
+    async def aresume_tenant(
+        self, tenant: str | UUID, *, if_match: Collection[str] | None = None, actor: str | None = None, conn: Any = None
+    ) -> Tenant:
         """Let a suspended tenant work again, under the limits that it had. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
         tenant_id = await self._aexisting(tenant, conn)
-        await self._arun(self._store.ops.resume_tenant(tenant_id, actor=actor), conn)
+        resume = self._store.ops.resume_tenant(tenant_id, actor=actor)
+        await self._arun(self._if_tenant_matches(tenant_id, if_match, resume), conn)
         self._wake_up(None, conn)
         return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
     async def adelete_tenant(
-        self, tenant: str | UUID, *, dry_run: bool = False, actor: str | None = None
+        self,
+        tenant: str | UUID,
+        *,
+        dry_run: bool = False,
+        if_match: Collection[str] | None = None,
+        actor: str | None = None,
     ) -> TenantDeletion:
         """Delete a tenant with everything that it owns, in many short transactions; `dry_run` only counts.
 
@@ -92,9 +111,11 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
         tenant_id = await self._aexisting(tenant)
         found = await self.aget_tenant(UUID(tenant_id))
         rows = await self._arun(self._store.ops.tenant_rows(tenant_id))
+        delete = self._store.ops.delete_tenant(tenant_id, limit=_AT_ONCE, actor=actor)
         if not dry_run:
-            while not await self._arun(self._store.ops.delete_tenant(tenant_id, limit=_AT_ONCE, actor=actor)):
-                pass
+            over = await self._arun(self._if_tenant_matches(tenant_id, if_match, delete))
+            while not over:
+                over = await self._arun(delete)
             self._tenants.forget()
         return TenantDeletion(found, rows, dry_run)
 

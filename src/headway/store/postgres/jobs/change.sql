@@ -115,7 +115,7 @@ begin
 end
 $$;
 
--- Lock a job, trigger, template, connector (by id) or definition (by kind) until the transaction ends, for a caller that compares
+-- Lock a job, trigger, template, connector, tenant (by id) or definition (by kind) until the transaction ends, for a caller that compares
 -- it with what it saw before. Raises HW003.
 create function headway.lock_row(p_noun text, p_ref text, p_tenant uuid) returns void
 language plpgsql security definer
@@ -135,6 +135,8 @@ begin
       perform from headway.connector_configs c where c.id = p_ref::uuid and (v_tenant is null or c.tenant_id = v_tenant) for update;
     when 'definition' then
       perform from headway.definitions d where d.kind = p_ref and headway.trusted() for update;
+    when 'tenant' then
+      perform from headway.tenants t where t.id = p_ref::uuid and headway.trusted() for update;
   end case;
 end
 $$;
