@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from headway.clock import EARLIEST, LATEST, from_micros
-from headway.model.error_groups import ErrorFilter, by_place
+from headway.model.error_groups import ErrorFilter, by_row_key
 from headway.model.stats import COUNTS
 
 TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
@@ -78,10 +78,8 @@ class Side:
 
     def _errors(self) -> dict[tuple[str, str, str], tuple[Any, ...]]:
         """The groups of errors, by tenant, fingerprint and queue."""
-        groups = by_place(self.db.run(self.db.ops.errors(ErrorFilter())))
-        return {
-            group.place_in_store: (group.count, group.dead, group.first_seen_at, group.last_seen_at) for group in groups
-        }
+        groups = by_row_key(self.db.run(self.db.ops.errors(ErrorFilter())))
+        return {group.row_key: (group.count, group.dead, group.first_seen_at, group.last_seen_at) for group in groups}
 
     def _stats(self) -> dict[tuple[str, str], dict[str, int]]:
         """What was counted of each queue and kind."""

@@ -17,7 +17,7 @@ from headway.model.spill import is_over, reference
 from headway.store.ops import Op, Steps
 
 Spilled = Sequence[tuple[int, WrittenPayload]]
-"""Payloads that were written, each with the place of its job in the call."""
+"""Payloads that were written, each with the index of its job in the call."""
 
 
 class PayloadVerbs(VerbBase):
@@ -29,7 +29,7 @@ class PayloadVerbs(VerbBase):
         """The jobs, with references in place of payloads that are over the limit of rows. Only kinds that let them
         spill have such payloads. Raises `ArtifactsUnavailable`, `NotAllowed`."""
         limit = self.payload_limit
-        large = {place: job for place, job in enumerate(batch) if is_over(job.payload, limit)}
+        large = {index: job for index, job in enumerate(batch) if is_over(job.payload, limit)}
         if not large:
             return batch, ()
         if conn is not None and self._store.dialect == "sqlite":
@@ -38,10 +38,10 @@ class PayloadVerbs(VerbBase):
         news = [NewPayload(new_id(), job.tenant_id, job.id, store) for job in large.values()]
         self._store.run(self._store.ops.begin_payloads(news))
         jobs, written = list(batch), []
-        for (place, job), new in zip(large.items(), news, strict=True):
+        for (index, job), new in zip(large.items(), news, strict=True):
             found = self._places.write_payload(new, job.payload)
-            written.append((place, WrittenPayload(new.id, job.id, found.size, found.sha256)))
-            jobs[place] = msgspec.structs.replace(job, payload=reference(new.id))
+            written.append((index, WrittenPayload(new.id, job.id, found.size, found.sha256)))
+            jobs[index] = msgspec.structs.replace(job, payload=reference(new.id))
         return jobs, written
 
     def _keeping(self, written: Spilled, op: Op[list[Enqueued]]) -> Op[list[Enqueued]]:
@@ -49,7 +49,7 @@ class PayloadVerbs(VerbBase):
 
         def steps() -> Steps[list[Enqueued]]:
             done = yield from op.steps()
-            kept = [msgspec.structs.replace(each, job_id=done[place].id) for place, each in written]
+            kept = [msgspec.structs.replace(each, job_id=done[index].id) for index, each in written]
             yield from self._store.ops.keep_payloads(kept).steps()
             return done
 
@@ -63,8 +63,8 @@ class PayloadVerbs(VerbBase):
             with suppress(HeadwayError):
                 self._places.discard(
                     [
-                        TrashedBytes(each.id, store, path_of(batch[place].tenant_id, each.job_id, each.id))
-                        for place, each in written
+                        TrashedBytes(each.id, store, path_of(batch[index].tenant_id, each.job_id, each.id))
+                        for index, each in written
                     ]
                 )
 

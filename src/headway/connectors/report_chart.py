@@ -51,9 +51,9 @@ class Chart:
         zero = highest * scale
         step = _WIDTH / len(self._bars)
         bars = [
-            f'<rect x="{(place + 0.1) * step:.1f}" y="{zero - max(total, 0) * scale:.1f}" width="{step * 0.8:.1f}" '
+            f'<rect x="{(index + 0.1) * step:.1f}" y="{zero - max(total, 0) * scale:.1f}" width="{step * 0.8:.1f}" '
             f'height="{abs(total) * scale:.1f}"><title>{escape(label)}: {number_text(total)}</title></rect>'
-            for place, (label, total) in enumerate(self._bars)
+            for index, (label, total) in enumerate(self._bars)
         ]
         first, last = self._bars[0][0], self._bars[-1][0]
         top = number_text(max(total for _, total in self._bars))

@@ -134,19 +134,19 @@ class Items(Part):
         if not isinstance(before, list) or not isinstance(after, list):
             return after
         stored: defaultdict[bytes, deque[int]] = defaultdict(deque)
-        for place, each in enumerate(before):
-            stored[self._identity(each)].append(place)
+        for index, each in enumerate(before):
+            stored[self._identity(each)].append(index)
         found: dict[int, int] = {}  # position now → position before
-        for place, each in enumerate(after):
+        for index, each in enumerate(after):
             if positions := stored.get(self._identity(each)):
-                found[place] = positions.popleft()
+                found[index] = positions.popleft()
         if len(before) == len(after):
             left = set(range(len(before))) - set(found.values())
-            for place, each in enumerate(after):
-                if place not in found and place in left and not (_has_id(each) or _has_id(before[place])):
-                    found[place] = place
+            for index, each in enumerate(after):
+                if index not in found and index in left and not (_has_id(each) or _has_id(before[index])):
+                    found[index] = index
         return [
-            self._part.keep(before[found[place]], each) if place in found else each for place, each in enumerate(after)
+            self._part.keep(before[found[index]], each) if index in found else each for index, each in enumerate(after)
         ]
 
     def known(self, value: Any) -> Any:

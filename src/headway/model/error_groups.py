@@ -93,7 +93,7 @@ class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
     sample: str = ""  # the whole text, up to 12,288 characters; only where one group is asked for
 
     @property
-    def place_in_store(self) -> tuple[str, str, str]:
+    def row_key(self) -> tuple[str, str, str]:
         """What a store adds it to: a tenant, a fingerprint and a queue."""
         return (self.tenant_id, self.fingerprint, self.queue)
 
@@ -187,13 +187,13 @@ def capped(groups: Sequence[ErrorGroup], known: Collection[tuple[str, str, str]]
     """The groups, in which those of a tenant that has enough already count as its kind's others. `known` is what the
     store has of these tenants: tenant, fingerprint and queue of each."""
     taken: dict[str, set[tuple[str, str, str]]] = {}
-    for place in known:
-        taken.setdefault(place[0], set()).add(place)
+    for key in known:
+        taken.setdefault(key[0], set()).add(key)
     found: list[ErrorGroup] = []
     for group in groups:
-        places = taken.setdefault(group.tenant_id, set())
-        if group.place_in_store in places or len(places) < MOST_GROUPS:
-            places.add(group.place_in_store)
+        row_keys = taken.setdefault(group.tenant_id, set())
+        if group.row_key in row_keys or len(row_keys) < MOST_GROUPS:
+            row_keys.add(group.row_key)
             found.append(group)
             continue
         other = beyond_limit(group.kind)
@@ -205,13 +205,13 @@ def capped(groups: Sequence[ErrorGroup], known: Collection[tuple[str, str, str]]
     return found
 
 
-def by_place(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
+def by_row_key(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
     """Added up by tenant, fingerprint and queue, in that order: the order in which a store locks their rows."""
     found: dict[tuple[str, str, str], ErrorGroup] = {}
     for group in groups:
-        place = group.place_in_store
-        found[place] = _added(found[place], group) if place in found else group
-    return [found[place] for place in sorted(found)]
+        key = group.row_key
+        found[key] = _added(found[key], group) if key in found else group
+    return [found[key] for key in sorted(found)]
 
 
 def listed(

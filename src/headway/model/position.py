@@ -38,5 +38,5 @@ def renumbered(low: int, following: Sequence[int]) -> list[int] | None:
         # this one may stay: the new one and those before this one find room
         step = (position - low) // (moved + 2)
         if step >= 2:
-            return [low + step * (place + 1) for place in range(moved + 1)]
+            return [low + step * (index + 1) for index in range(moved + 1)]
     return None

@@ -54,7 +54,7 @@ class _Rendering:
                 _check_reference(value)
                 return {name: self.fill(inner, f"{where}.{name}", depth + 1) for name, inner in value.items()}
             case list():
-                return [self.fill(inner, f"{where}[{place}]", depth + 1) for place, inner in enumerate(value)]
+                return [self.fill(inner, f"{where}[{index}]", depth + 1) for index, inner in enumerate(value)]
         return value
 
     def _text(self, text: str, where: str) -> Any:
@@ -171,10 +171,10 @@ def _nearest(names: Mapping[str, Any], path: str) -> str:
     for count in range(len(steps) - 1, -1, -1):
         found, value = look_up(names, ".".join(steps[:count])) if count else (True, names)
         if found:
-            place = ".".join(steps[:count]) or "here"
+            parent = ".".join(steps[:count]) or "here"
             if isinstance(value, Mapping):
-                return f": {place} has {_some(value)}"
-            return f": {place} is {type(value).__name__} and has nothing inside"
+                return f": {parent} has {_some(value)}"
+            return f": {parent} is {type(value).__name__} and has nothing inside"
     return ""
 
 

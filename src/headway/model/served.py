@@ -61,7 +61,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         {'mail': 'mail', 'report-eu': 'report-*', 'x': '*'}
         """
         # a worker may name a thousand queues: each is looked up, and only patterns are tried one by one
-        places = {entry: place for place, entry in enumerate(self.entries)}
+        order = {entry: index for index, entry in enumerate(self.entries)}
         named = {entry.pattern: entry for entry in reversed(self.entries) if not entry.is_pattern}
         patterns = [entry for entry in self.entries if entry.is_pattern]
         found: dict[str, Entry] = {}
@@ -70,7 +70,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             fits = [entry for entry in (*patterns, named.get(queue)) if entry is not None and entry.matches(queue)]
             if fits:
-                found[queue] = min(fits, key=lambda entry: places[entry])  # the first that matches serves it
+                found[queue] = min(fits, key=lambda entry: order[entry])  # the first that matches serves it
         return found
 
     def cap(self, entry: Entry) -> int:

@@ -69,18 +69,18 @@ class Received(msgspec.Struct, frozen=True, array_like=True):
 
 
 def most_wanted(names: Sequence[str], awaiting: Sequence[str]) -> list[int]:
-    """The places of an inbox in the order in which they are to be delivered, where not all can be at once: first one of
-    each name that is awaited, then the others of such names, then the rest.
+    """The indexes of an inbox in the order of delivery, where not all fit at once: first one of each name that is
+    awaited, then the others of those names, then the rest.
 
     >>> most_wanted(["noise", "go", "go", "stop"], ["go", "stop"])
     [1, 3, 2, 0]
     """
     ranks: list[tuple[int, int]] = []
     seen: set[str] = set()
-    for place, name in enumerate(names):
-        ranks.append((2 if name not in awaiting else 1 if name in seen else 0, place))
+    for index, name in enumerate(names):
+        ranks.append((2 if name not in awaiting else 1 if name in seen else 0, index))
         seen.add(name)
-    return [place for _, place in sorted(ranks)]
+    return [index for _, index in sorted(ranks)]
 
 
 def satisfied(names: Sequence[str], match: str, there: Iterable[str]) -> bool:

@@ -259,11 +259,11 @@ def merged(
     for at, key, numbers in rows:
         if at not in begins:
             begins[at] = begin(at, span)
-        place = (begins[at], key if "" in key else at_level(key, level))
-        if place in found:
-            found[place].add(numbers)
+        row = (begins[at], key if "" in key else at_level(key, level))
+        if row in found:
+            found[row].add(numbers)
         else:
-            found[place] = numbers
+            found[row] = numbers
     return [StatRow(at, *key, found[at, key]) for at, key in sorted(found) if at >= since]
 
 

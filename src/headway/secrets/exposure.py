@@ -53,8 +53,8 @@ def _find(value: Any, secrets: Mapping[str, str], path: Path) -> tuple[str, Path
                 if found is not None:
                     return found
         case list():
-            for place, member in enumerate(value):
-                found = _find(member, secrets, (*path, place))
+            for index, member in enumerate(value):
+                found = _find(member, secrets, (*path, index))
                 if found is not None:
                     return found
     return None

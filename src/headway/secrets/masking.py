@@ -51,15 +51,15 @@ def _masked_object(value: dict[str, Any], node: Node | None) -> dict[str, Any]:
 
 def _masked_list(value: list[Any] | tuple[Any, ...], node: Node | None) -> Any:
     shown: list[Any] | None = None
-    for place, member in enumerate(value):
-        inner = None if node is None else node.item(place)
+    for index, member in enumerate(value):
+        inner = None if node is None else node.item(index)
         if inner is None and not isinstance(member, _NESTED):
             continue
         new = _mask(member, inner)
         if new is not member:
             if shown is None:
                 shown = list(value)
-            shown[place] = new
+            shown[index] = new
     return value if shown is None else shown
 
 

@@ -60,11 +60,11 @@ def _exact(text: str, forms: Iterable[str]) -> Iterator[tuple[int, int]]:
 
 def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
     pieces: list[str] = []
-    place = 0
+    written = 0
     for start, end in _merged(found):
-        pieces += (text[place:start], REDACTED)
-        place = end
-    pieces.append(text[place:])
+        pieces += (text[written:start], REDACTED)
+        written = end
+    pieces.append(text[written:])
     return "".join(pieces)
 
 

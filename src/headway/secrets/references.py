@@ -112,7 +112,7 @@ def _resolve(value: Any, path: Path, get: Callable[[str], str]) -> Any:
         made = {name: _resolve(member, (*path, name), get) for name, member in value.items()}
         return value if all(made[name] is member for name, member in value.items()) else made
     if isinstance(value, list):
-        items = [_resolve(member, (*path, place), get) for place, member in enumerate(value)]
+        items = [_resolve(member, (*path, index), get) for index, member in enumerate(value)]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
@@ -126,8 +126,8 @@ def _find(value: Any, path: Path) -> Iterator[Path]:
         for name, member in value.items():
             yield from _find(member, (*path, name))
     elif isinstance(value, list | tuple):
-        for place, member in enumerate(value):
-            yield from _find(member, (*path, place))
+        for index, member in enumerate(value):
+            yield from _find(member, (*path, index))
 
 
 def _may_refer(text: str) -> bool:

@@ -42,12 +42,12 @@ class Node:
             self._fields[name] = found
         return found
 
-    def item(self, place: int) -> Node | None:
-        if place > self._nodes.longest:
-            place = self._nodes.longest  # the items after the listed ones share one node
-        if place not in self._items:
-            self._items[place] = self._nodes.of(each for schema in self._schemas for each in _of_item(schema, place))
-        return self._items[place]
+    def item(self, index: int) -> Node | None:
+        if index > self._nodes.longest:
+            index = self._nodes.longest  # the items after the listed ones share one node
+        if index not in self._items:
+            self._items[index] = self._nodes.of(each for schema in self._schemas for each in _of_item(schema, index))
+        return self._items[index]
 
 
 def marks(schema: Schema) -> Node | None:
@@ -164,10 +164,10 @@ def _of_field(schema: Schema, name: str) -> Iterator[Any]:
             yield schema.get(keyword)
 
 
-def _of_item(schema: Schema, place: int) -> Iterator[Any]:
+def _of_item(schema: Schema, index: int) -> Iterator[Any]:
     for listed in _lists(schema):
-        if place < len(listed):
-            yield listed[place]
+        if index < len(listed):
+            yield listed[index]
     for keyword in _ITEMS:
         yield schema.get(keyword)
 
@@ -190,16 +190,16 @@ def _referred(reference: object, root: Schema, anchors: Mapping[str, Schema]) ->
     pointer = unquote(reference[1:])
     if pointer and not pointer.startswith("/"):
         return anchors.get(pointer)
-    place: Any = root
+    found: Any = root
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(place, Mapping):
-            place = place.get(step)
-        elif isinstance(place, list) and step.isdecimal() and len(step) < 10 and int(step) < len(place):
-            place = place[int(step)]
+        if isinstance(found, Mapping):
+            found = found.get(step)
+        elif isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
+            found = found[int(step)]
         else:
             return None
-    return place
+    return found
 
 
 def _fits(pattern: object, name: str) -> bool:

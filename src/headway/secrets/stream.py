@@ -59,12 +59,12 @@ class Stream:
 
 def _begun(text: str, known: Known) -> int:
     """Where a known value starts that the end of the text cuts; the text's length if there is none."""
-    place = len(text)
+    end = len(text)
     for form in known.forms:
         start = text.find(form[0], max(0, len(text) - len(form) + 1))
-        while 0 <= start < place:
+        while 0 <= start < end:
             if form.startswith(text[start:]):
-                place = start
+                end = start
                 break
             start = text.find(form[0], start + 1)
-    return place
+    return end

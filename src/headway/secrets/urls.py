@@ -28,7 +28,7 @@ def show_url(url: str) -> str:
         shown = redaction.redact(url, Known())  # such as host=db password=…
         return _CARELESS.sub(rf"\1:{HIDDEN}@", shown)
     scheme, authority, rest = found.groups()
-    user, at, place = authority.rpartition("@")
+    user, at, host = authority.rpartition("@")
     if not at and "@" in rest and ":" in authority.partition("/")[0] and not _is_port(authority):
         # the password itself has a question mark or a hash
         user, _, _ = authority.partition(":")
@@ -36,7 +36,7 @@ def show_url(url: str) -> str:
     name, _, password = user.partition(":")
     if password:
         user = f"{name}:{HIDDEN}"
-    return f"{scheme}{user}{at}{place}{_without_pairs(rest)}"
+    return f"{scheme}{user}{at}{host}{_without_pairs(rest)}"
 
 
 def url_secrets(url: str) -> Iterator[str]:
@@ -45,9 +45,9 @@ def url_secrets(url: str) -> Iterator[str]:
     if found is None:
         return
     _, authority, rest = found.groups()
-    userinfo, _, place = authority.rpartition("@")
+    userinfo, _, host = authority.rpartition("@")
     user, _, password = userinfo.partition(":")
-    if unquote(password) not in (unquote(user), unquote(place.partition("/")[2])):  # else it is not a secret
+    if unquote(password) not in (unquote(user), unquote(host.partition("/")[2])):  # else it is not a secret
         # drivers end the password at the first @ or slash that is not escaped, and show what follows as a host
         for piece in {password, *re.split("[@/]", password)}:
             yield piece

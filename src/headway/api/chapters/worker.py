@@ -145,11 +145,11 @@ async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
         await call.app.store.arun(call.app.store.ops.release(keys_of(unknown), delay_ms=delay_ms))
         claims = [claim for claim in claims if claim not in unknown]
     size = 0
-    for place, claim in enumerate(claims):
+    for index, claim in enumerate(claims):
         size += claim.size
-        if size > _MOST_BYTES and place:
-            await call.app.store.arun(call.app.store.ops.release(keys_of(claims[place:]), delay_ms=0))
-            return claims[:place]
+        if size > _MOST_BYTES and index:
+            await call.app.store.arun(call.app.store.ops.release(keys_of(claims[index:]), delay_ms=0))
+            return claims[:index]
     return claims
 
 
@@ -172,8 +172,8 @@ async def _shown(call: Call[Any, None], worker_id: str, claims: list[Claim]) -> 
     for claim in claims:
         try:
             whole = await spilled.with_payload(claim) if may_refer(claim.payload) else claim
-            job, place = claimed(whole)
-            if place is not None and place.joining is not None:
+            job, checkpoint = claimed(whole)
+            if checkpoint is not None and checkpoint.joining is not None:
                 children = await store.arun(store.ops.children(job.id, fence=None, tenant_id=None))
                 job.children = list(await spilled.with_results(children))
         except ArtifactGone as error:

@@ -85,14 +85,14 @@ def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:
     )
     if claim.checkpoint is None:
         return job, None
-    place = _checkpoint(claim.checkpoint)
-    job.version, job.step = place.version, place.step
-    if place.state:
-        job.state = place.state
-    job.signals = list(map(_signal, place.signals))
-    job.timed_out = place.woken == "timeout"
-    job.awaiting = list(place.awaiting)
-    return job, place
+    checkpoint = _checkpoint(claim.checkpoint)
+    job.version, job.step = checkpoint.version, checkpoint.step
+    if checkpoint.state:
+        job.state = checkpoint.state
+    job.signals = list(map(_signal, checkpoint.signals))
+    job.timed_out = checkpoint.woken == "timeout"
+    job.awaiting = list(checkpoint.awaiting)
+    return job, checkpoint
 
 
 def version_of(claim: Claim) -> int | None:

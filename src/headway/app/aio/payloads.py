@@ -24,7 +24,7 @@ class AsyncPayloadVerbs(PayloadVerbs, AsyncVerbBase):
         """The jobs, with references in place of payloads that are over the limit of rows. Only kinds that let them
         spill have such payloads. Raises `ArtifactsUnavailable`, `NotAllowed`."""
         limit = self.payload_limit
-        large = {place: job for place, job in enumerate(batch) if is_over(job.payload, limit)}
+        large = {index: job for index, job in enumerate(batch) if is_over(job.payload, limit)}
         if not large:
             return (batch, ())
         if conn is not None and self._store.dialect == "sqlite":
@@ -33,10 +33,10 @@ class AsyncPayloadVerbs(PayloadVerbs, AsyncVerbBase):
         news = [NewPayload(new_id(), job.tenant_id, job.id, store) for job in large.values()]
         await self._store.arun(self._store.ops.begin_payloads(news))
         jobs, written = (list(batch), [])
-        for (place, job), new in zip(large.items(), news, strict=True):
+        for (index, job), new in zip(large.items(), news, strict=True):
             found = await self._places.awrite_payload(new, job.payload)
-            written.append((place, WrittenPayload(new.id, job.id, found.size, found.sha256)))
-            jobs[place] = msgspec.structs.replace(job, payload=reference(new.id))
+            written.append((index, WrittenPayload(new.id, job.id, found.size, found.sha256)))
+            jobs[index] = msgspec.structs.replace(job, payload=reference(new.id))
         return (jobs, written)
 
     async def _adrop(self, batch: Sequence[NewJob], written: Spilled, error: HeadwayError) -> None:
@@ -47,7 +47,7 @@ class AsyncPayloadVerbs(PayloadVerbs, AsyncVerbBase):
             with suppress(HeadwayError):
                 await self._places.adiscard(
                     [
-                        TrashedBytes(each.id, store, path_of(batch[place].tenant_id, each.job_id, each.id))
-                        for place, each in written
+                        TrashedBytes(each.id, store, path_of(batch[index].tenant_id, each.job_id, each.id))
+                        for index, each in written
                     ]
                 )

@@ -68,9 +68,9 @@ def export_ledger(year: int) -> None:
 def orders_come_in() -> int:
     """A few orders for each tenant, as they come in by day."""
     number = int(time.time())
-    for place, tenant in enumerate(TENANTS):
+    for index, tenant in enumerate(TENANTS):
         view = app.tenant(tenant)
-        for each in range(3 - place + number % 3):
+        for each in range(3 - index + number % 3):
             order = number * 10 + each
             view.enqueue("send_email", {"to": f"customer{order % 997}@{tenant}.example", "order": order})
             view.enqueue("make_thumbnail", {"image": order % 5_000})
@@ -103,14 +103,14 @@ app.include(kinds)
 def fill(app: Headway) -> None:
     """Days of numbers, some hundred jobs that ran, and what waits for a person."""
     app.store.run(_history(app, datetime.now(UTC)))
-    for place, tenant in enumerate(TENANTS):
+    for index, tenant in enumerate(TENANTS):
         view = app.tenant(tenant)
         view.enqueue_many(
             view.build_job("send_email", {"to": f"customer{n}@{tenant}.example", "order": n})
-            for n in range(40 - 9 * place)
+            for n in range(40 - 9 * index)
         )
-        view.enqueue_many(view.build_job("make_thumbnail", {"image": n}) for n in range(45 - 9 * place))
-        view.enqueue_many(view.build_job("refund", {"order": 70 + n, "cents": 1_999}) for n in range(3 - place))
+        view.enqueue_many(view.build_job("make_thumbnail", {"image": n}) for n in range(45 - 9 * index))
+        view.enqueue_many(view.build_job("refund", {"order": 70 + n, "cents": 1_999}) for n in range(3 - index))
         for order, cents in ((4_711, 129_900), (4_712, 2_500)):
             for part in range(4):
                 view.enqueue("charge", {"order": order, "cents": cents + part}, train=f"order/{order}")
@@ -201,8 +201,8 @@ def _numbers(ids: dict[str, str], now: datetime) -> Iterator[tuple[Span, datetim
             at = begin - back * width
             busy = 1.2 + math.sin((at.hour + at.minute / 60 - 7) / 24 * 2 * math.pi) + 0.15 * math.sin(back * 1.7)
             found = {
-                (0, (ids[tenant], queue, kind)): _of(busy * minutes * (9 - 3 * place) / (1 + ms / 300), ms, back)
-                for place, tenant in enumerate(TENANTS)
+                (0, (ids[tenant], queue, kind)): _of(busy * minutes * (9 - 3 * index) / (1 + ms / 300), ms, back)
+                for index, tenant in enumerate(TENANTS)
                 for queue, kind, ms in work
             }
             for (_, key), numbers in with_sums(found).items():

@@ -211,9 +211,9 @@ def _rest(seen: str, whole: str) -> str:
     if not seen:
         return whole
     end = seen[-_MATCHED:]
-    place = whole.rfind(end)
-    if place >= 0:
-        return whole[place + len(end) :]
+    at = whole.rfind(end)
+    if at >= 0:
+        return whole[at + len(end) :]
     # what was shown has the lines of both streams, each in its own order
     lines = whole.splitlines(keepends=True)
     known = 0

@@ -133,8 +133,8 @@ def _timeline(job: Job, executions: Sequence[StepExecution], children: Mapping[i
         for text, style in told:
             _lines(next_, next_, Text(clean(text), style))
         below = [*_children(children.get(execution.fence, ())), *_gap(job, execution, following)]
-        for place, parts in enumerate(below):
-            fork, goes_on = ("└ ", "  ") if place == len(below) - 1 else ("├ ", "│ ")
+        for index, parts in enumerate(below):
+            fork, goes_on = ("└ ", "  ") if index == len(below) - 1 else ("├ ", "│ ")
             _lines(next_ + fork, next_ + goes_on, Text.assemble(*parts))
 
 
@@ -275,7 +275,7 @@ def _lines(first: str, next_: str, text: Any) -> None:
     lines = [text]
     if out.is_terminal:
         lines = list(text.wrap(out, max(20, out.width - len(first))))
-    for place, line in enumerate(lines[:_MOST_LINES]):
-        if place == _MOST_LINES - 1 and len(lines) > _MOST_LINES:
+    for index, line in enumerate(lines[:_MOST_LINES]):
+        if index == _MOST_LINES - 1 and len(lines) > _MOST_LINES:
             line.append(" …")
-        _line(Text.assemble((first if place == 0 else next_, "dim"), line))
+        _line(Text.assemble((first if index == 0 else next_, "dim"), line))

@@ -129,20 +129,20 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
     cells = [[_cell(row[index]) for index in shown] for row in rows]
     kept = [columns[index] for index in shown]
     widths = [
-        max([cell_len(column.title), *(cell_len(row[place][0]) for row in cells)]) for place, column in enumerate(kept)
+        max([cell_len(column.title), *(cell_len(row[index][0]) for row in cells)]) for index, column in enumerate(kept)
     ]
     if room is not None:
         _shrink(widths, kept, room)
     for row in [[(column.title, "bold") for column in kept], *cells]:
         line = Text()
-        for place, (text, style) in enumerate(row):
-            size = widths[place]
+        for index, (text, style) in enumerate(row):
+            size = widths[index]
             if cell_len(text) > size:
                 text = set_cell_size(text, size - 1) + "…"
             padding = " " * (size - cell_len(text))
-            last = place == len(row) - 1
-            line.append(padding + text if kept[place].right else text, style)
-            line.append("" if last else (GAP if kept[place].right else padding + GAP))
+            last = index == len(row) - 1
+            line.append(padding + text if kept[index].right else text, style)
+            line.append("" if last else (GAP if kept[index].right else padding + GAP))
         out.print(line)
 
 
@@ -219,8 +219,8 @@ def _cell(cell: Cell) -> tuple[str, str]:
 def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:
     """Narrow the widest column that may be cut, until all fit or none can be cut further."""
     while sum(widths) + len(GAP) * (len(widths) - 1) > room:
-        cuttable = [place for place, column in enumerate(columns) if column.shrink and widths[place] > 6]
+        cuttable = [index for index, column in enumerate(columns) if column.shrink and widths[index] > 6]
         if not cuttable:
             return
-        widest = max(cuttable, key=lambda place: widths[place])
+        widest = max(cuttable, key=lambda index: widths[index])
         widths[widest] -= 1

@@ -44,7 +44,7 @@ def show_schedule(
     app: Headway, schedule: Trigger, names: Mapping[str, str], coming: Sequence[datetime], fired: Sequence[Fire]
 ) -> None:
     """Values, error, payload, options, coming times, last fires."""
-    place = zone(schedule.tz)
+    tz = zone(schedule.tz)
     title(schedule.name, status("enabled" if schedule.enabled else "paused"), schedule.id)
     last = schedule.last_fired_at
     values(
@@ -55,13 +55,13 @@ def show_schedule(
             ("in words", _in_words(schedule.cron)),
             ("enqueues", target(schedule, names)),
             ("next", _next(schedule)),
-            ("last", f"{local(last, place)} ({ago(last)})" if last is not None else "has not fired yet"),
+            ("last", f"{local(last, tz)} ({ago(last)})" if last is not None else "has not fired yet"),
             ("last job", schedule.last_job_id),
             ("catch up", _catch_up(schedule)),
             ("overlap", "skip while its last job is unfinished" if schedule.overlap == "skip" else None),
             ("jitter", f"up to {span(schedule.jitter_ms)}" if schedule.jitter_ms else None),
-            ("not before", local(schedule.start_at, place) if schedule.start_at else None),
-            ("not after", local(schedule.end_at, place) if schedule.end_at else None),
+            ("not before", local(schedule.start_at, tz) if schedule.start_at else None),
+            ("not after", local(schedule.end_at, tz) if schedule.end_at else None),
             ("tenant", schedule.tenant if schedule.tenant != "default" else None),
             ("from", _origin(schedule)),
         ]
@@ -74,7 +74,7 @@ def show_schedule(
         show_times(coming, None)
     if fired:
         heading("fired last")
-        fires_table(app, fired, zone=place)
+        fires_table(app, fired, zone=tz)
 
 
 def show_times(times: Sequence[datetime], after: datetime | None) -> None:
@@ -104,7 +104,7 @@ def show_times(times: Sequence[datetime], after: datetime | None) -> None:
 
 def show_backfill(schedule: Trigger, found: Sequence[Backfilled]) -> None:
     """What a backfill made of each time, or would make."""
-    place = zone(schedule.tz)
+    tz = zone(schedule.tz)
     columns = [
         Column("LOCAL"),
         Column("STATUS"),
@@ -114,7 +114,7 @@ def show_backfill(schedule: Trigger, found: Sequence[Backfilled]) -> None:
     ]
     rows: list[list[Cell]] = [
         [
-            local(each.nominal_at, place),
+            local(each.nominal_at, tz),
             "had fired before" if each.status == "fired" else each.status,
             each.queue or "",
             each.job_id or "",

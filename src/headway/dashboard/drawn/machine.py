@@ -19,9 +19,9 @@ def machine_graph(
 ) -> Markup:
     """Steps from left to right in the order of the source; edges that skip or go back bend around them."""
     names = [*graph.steps, *sorted({each.to for each in graph.edges if each.to} - set(graph.steps))]
-    place = {name: index for index, name in enumerate(names)}
-    edges = [(each.step, each.to) for each in graph.edges if each.to is not None and each.step in place]
-    reach = max((abs(place[to] - place[step]) for step, to in edges), default=1)
+    order = {name: index for index, name in enumerate(names)}
+    edges = [(each.step, each.to) for each in graph.edges if each.to is not None and each.step in order]
+    reach = max((abs(order[to] - order[step]) for step, to in edges), default=1)
     bend = 14 + 12 * min(reach, 6)
     middle = _MARGIN + bend + _STEP_HEIGHT / 2
     width = len(names) * (_STEP_WIDTH + _GAP) - _GAP + 2 * _MARGIN
@@ -34,14 +34,14 @@ def machine_graph(
         )
     ]
     for step, to in edges:
-        path = _edge(place[step], place[to], middle)
+        path = _edge(order[step], order[to], middle)
         shape = "taken" if (step, to) in walked else ""
         parts.append(
             Markup('<path class="{}" d="{}" marker-end="url(#arrow)"><title>{}</title></path>').format(
                 shape, path, f"{step} to {to}"
             )
         )
-    for name, index in place.items():
+    for name, index in order.items():
         shape = "now" if name == now or name in standing else "done" if name in taken else ""
         kind = "step" if name in graph.steps else "end"
         left, shown = _left(index), "end" if name == END else name

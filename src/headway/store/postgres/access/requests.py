@@ -14,9 +14,9 @@ T = TypeVar("T", bound=list[Any])
 _BEGIN = "select body_hash, answer from headway.begin_request($1::uuid, $2, $3, $4, $5, $6::bigint)"
 _FINISH = "select headway.finish_request($1::uuid, $2, $3, $4, $5)"
 _BEGIN_EACH = (
-    "select r.place, b.body_hash, b.answer"
+    "select r.number, b.body_hash, b.answer"
     " from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[])"
-    " with ordinality as r (tenant, key_id, route, key, hash, place),"
+    " with ordinality as r (tenant, key_id, route, key, hash, number),"
     " lateral headway.begin_request(r.tenant, r.key_id, r.route, r.key, r.hash, $6::bigint) as b"
 )
 _FINISH_EACH = (
@@ -41,7 +41,7 @@ class RequestVerbs:
     def once_each(self, requests: Sequence[Request | None], effect: Op[T]) -> Op[T]:
         # in one order, so that two calls with the same keys wait for each other once
         keyed = sorted(
-            ((place, request) for place, request in enumerate(requests) if request is not None),
+            ((index, request) for index, request in enumerate(requests) if request is not None),
             key=lambda each: (each[1].tenant_id, each[1].key_id, each[1].route, each[1].key),
         )
 
@@ -49,10 +49,10 @@ class RequestVerbs:
             given = [request for _, request in keyed]
             who = [[getattr(each, name) for each in given] for name in ("tenant_id", "key_id", "route", "key")]
             hashes = [each.body_hash for each in given]
-            for place, body_hash, answer in (yield Statement(_BEGIN_EACH, [*who, hashes, KEPT_MS])):
-                replayed(given[place - 1], bytes(body_hash), answer)
+            for number, body_hash, answer in (yield Statement(_BEGIN_EACH, [*who, hashes, KEPT_MS])):
+                replayed(given[number - 1], bytes(body_hash), answer)
             done = yield from (effect.alone or effect.steps)()
-            yield Statement(_FINISH_EACH, [*who, [answer_of([done[place]]) for place, _ in keyed]])
+            yield Statement(_FINISH_EACH, [*who, [answer_of([done[index]]) for index, _ in keyed]])
             return done
 
         return Op(steps, writes=True, refusable=True, atomic=True)

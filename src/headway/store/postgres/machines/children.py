@@ -88,7 +88,7 @@ def spawn(settlements: Sequence[Settlement]) -> Steps[None]:
             machines,
             [s.fence for s, turn in turns for _ in turn.children],
             ids,
-            [place for _, turn in turns for place in range(len(turn.children))],
+            [index for _, turn in turns for index in range(len(turn.children))],
             [turn.on_failure for _, turn in turns for _ in turn.children],
             met or None,
             [turn.needed for _, turn in turns for _ in turn.children],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.model.error_groups import MOST_READ, ErrorDelta, ErrorFilter, ErrorGroup, by_place, capped, groups_of
+from headway.model.error_groups import MOST_READ, ErrorDelta, ErrorFilter, ErrorGroup, by_row_key, capped, groups_of
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.decode import plain
 from headway.store.postgres.engine.verbs import call, first, read
@@ -72,7 +72,7 @@ class ErrorVerbs:
                 tenants = sorted({delta.tenant_id for delta in deltas})
                 known = {(str(row[0]), row[1], row[2]) for row in (yield Statement(_KNOWN, [tenants]))}
                 found = capped(groups_of(deltas), known)
-                yield Statement(_ADD, [*_group_columns(by_place(found)), *_job_columns(found)])
+                yield Statement(_ADD, [*_group_columns(by_row_key(found)), *_job_columns(found)])
             return len(deltas)
 
         return Op(steps, writes=True, repeatable=False, atomic=True)

@@ -313,9 +313,9 @@ def _send(signals: Sequence[tuple[int, NewSignal]]) -> Steps[_Verdicts]:
         for name in ("id", "name", "payload", "job_id", "kind", "unique_key", "tenant_id", "dedup_key")
     ]
     verdicts: _Verdicts = {}
-    for place, job_id, created, error in (yield Statement(_SIGNAL_EACH, columns)):
+    for number, job_id, created, error in (yield Statement(_SIGNAL_EACH, columns)):
         status: FireStatus = "undelivered" if error is not None else "signaled" if created else "deduped"
-        verdicts[signals[place - 1][0]] = _Verdict(status, None if job_id is None else str(job_id), error)
+        verdicts[signals[number - 1][0]] = _Verdict(status, None if job_id is None else str(job_id), error)
     return verdicts
 
 

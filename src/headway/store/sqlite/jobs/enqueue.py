@@ -60,7 +60,7 @@ class _Batch(msgspec.Struct, frozen=True):
     metered: int  # some tenant has quotas
     fair: int  # some queue is fair
     inactive: int  # some kind is inactive
-    met: dict[int, Enqueued] = {}  # the answers of those that are not inserted, by their place in the call
+    met: dict[int, Enqueued] = {}  # the answers of those that are not inserted, by their index in the call
 
 
 def enqueue_jobs(jobs: Sequence[NewJob], group: NewGroup | None, now: int) -> Steps[list[Enqueued]]:

@@ -18,7 +18,7 @@ from headway.store.sqlite.stats.deltas import count_enqueued, count_last
 _SQL = statements("jobs/enqueue")
 _PRUNE = statements("jobs/prune")
 
-_CREATED_AT = 18  # its place in a row
+_CREATED_AT = 18  # its index in a row
 _AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
 _INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_extended")}
 

@@ -130,5 +130,5 @@ def _make_gap(job: _Job, near: _Neighbour, low: int, *, ahead: bool) -> Steps[in
         count = min(count * 8, _MOST)
     if spread is None:
         spread = yield from positions(len(following) + 1)  # none behind them: there is always room at the end
-    yield Batch(_SQL["shift"], [(rowid, place) for (rowid, _), place in zip(following, spread[1:], strict=False)])
+    yield Batch(_SQL["shift"], [(rowid, position) for (rowid, _), position in zip(following, spread[1:], strict=False)])
     return spread[0]

@@ -40,7 +40,7 @@ class WindowVerbs(Verbs):
 
 
 def meet_windows(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqueued]]:
-    """Before the insert: the job whose window each of these meets, by their place in the call. Of several with
+    """Before the insert: the job whose window each of these meets, by their index in the call. Of several with
     a key whose window is over, the first is inserted, and the others meet it."""
     asked = {n: job for n, job in _firsts(jobs) if job.unique_for_ms is not None}
     known = {job_id for job_id, _ in (yield from present([job.id for job in asked.values()]))}
@@ -84,7 +84,7 @@ def write_windows(jobs: Sequence[NewJob], given: Sequence[Enqueued], now: int) -
 
 
 def _firsts(jobs: Sequence[NewJob]) -> Iterator[tuple[int, NewJob]]:
-    """The jobs with their places, without those whose idempotency key an earlier one has: they open no window."""
+    """The jobs with their indexes, without those whose idempotency key an earlier one has: they open no window."""
     seen: set[tuple[str | None, str, str]] = set()
     for n, job in enumerate(jobs):
         if job.idempotency_key is not None:

@@ -11,7 +11,7 @@ from headway.model.error_groups import (
     ErrorDelta,
     ErrorFilter,
     ErrorGroup,
-    by_place,
+    by_row_key,
     capped,
     excerpt,
     groups_of,
@@ -43,7 +43,7 @@ class ErrorVerbs(Verbs):
                 tenants = sorted({group.tenant_id for group in groups})
                 known = {tuple(row) for row in (yield Statement(_SQL["known"], (json_list(tenants),)))}
                 found = capped(groups, known)
-                yield Batch(_SQL["add"], [_row(group) for group in by_place(found)])
+                yield Batch(_SQL["add"], [_row(group) for group in by_row_key(found)])
                 yield Batch(_SQL["add_job"], [(g.job_id, g.tenant_id, g.fence, g.fingerprint) for g in found])
                 yield Statement(_SQL["delete"], (rows[-1][0],))
             return len(rows)

@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 _times = msgspec.json.Decoder(Times).decode
 _list = msgspec.json.Decoder(list[int]).decode
 
-Place = tuple[str, Span, int, str, str]
+RowKey = tuple[str, Span, int, str, str]
 """A row's tenant, span, begin in µs, queue and kind."""
 
 
@@ -96,15 +96,17 @@ def _is_sampled(now_ms: int) -> Steps[bool]:
 def _store(found: dict[tuple[int, Key], Numbers]) -> Steps[None]:
     """Add these numbers of minutes to the rows of all spans."""
     names = yield from _names(found)
-    added: dict[Place, Numbers] = {}
+    added: dict[RowKey, Numbers] = {}
     for (minute_ms, key), numbers in with_sums(found).items():
         tenant_id, queue, kind = names.get((begin_ms(minute_ms, "day"), key), key)
         for span in SPANS:
-            place = (tenant_id, span, begin_ms(minute_ms, span) * 1_000, queue, kind)
-            added.setdefault(place, Numbers()).add(numbers)
+            row_key = (tenant_id, span, begin_ms(minute_ms, span) * 1_000, queue, kind)
+            added.setdefault(row_key, Numbers()).add(numbers)
     for row in (yield Statement(_SQL["stored"], (json_list(list(added)),))):
         added[row[:5]].add(read_numbers(row[5:]))
-    yield Batch(_SQL["store"], [(*place, *_columns(numbers)) for place, numbers in sorted(added.items(), key=_place)])
+    yield Batch(
+        _SQL["store"], [(*row_key, *_columns(numbers)) for row_key, numbers in sorted(added.items(), key=_row_key)]
+    )
 
 
 def _names(found: dict[tuple[int, Key], Numbers]) -> Steps[dict[tuple[int, Key], Key]]:
@@ -127,5 +129,5 @@ def _columns(numbers: Numbers) -> tuple[Any, ...]:
     return (*counts, *times, numbers.depth, numbers.oldest_ms)
 
 
-def _place(item: tuple[Place, Numbers]) -> Place:
+def _row_key(item: tuple[RowKey, Numbers]) -> RowKey:
     return item[0]
