@@ -131,7 +131,7 @@ set search_path = pg_catalog, pg_temp
 as $$
   with served as (
     select q.name, w.kinds, count(*) as workers
-      from (select headway.acting_tenant(p_tenant)::text as id) t
+      from (select headway.acting_tenant(p_tenant, p_reads => true)::text as id) t
       cross join headway.workers w
       cross join lateral jsonb_object_keys(w.queues) as q (name)
      where w.lease_expires_at > headway.now()
