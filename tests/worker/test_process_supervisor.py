@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from headway import Headway
+from headway.worker import os_signals
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
@@ -124,6 +126,28 @@ def test_a_signal_ends_a_worker_even_if_a_thread_never_does(tmp_path: Path, grac
     app.run(until_idle=True)
     (job,) = app.jobs()
     assert (job.status != "running", job.losses) == (True, 0)
+
+
+def test_what_a_worker_starts_does_not_inherit_the_number_of_the_supervisors_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # a worker that a job's function starts would watch another file under that number, or fail
+    given, kept = os.pipe()
+    monkeypatch.setattr(os_signals, "_taken_fd", None)
+    monkeypatch.setenv(os_signals.SUPERVISOR_FD, str(given))
+
+    async def watched(again: bool) -> str | None:
+        died = asyncio.Event()
+        with os_signals.stopped_with_supervisor(died.set):
+            found = os.environ.get(os_signals.SUPERVISOR_FD)
+            if found is None and again:
+                os.close(kept)
+                await asyncio.wait_for(died.wait(), 10)
+            return found
+
+    for again in (False, True):  # a program may run its worker twice
+        assert asyncio.run(watched(again)) is None
+    os.close(given)
 
 
 def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:

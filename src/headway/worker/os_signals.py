@@ -18,6 +18,7 @@ GC_THRESHOLD = 10_000
 """How many objects are allocated between two runs of the garbage collector."""
 SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
 """The inherited end of a pipe whose other end the supervisor holds: it closes when the supervisor dies."""
+_taken_fd: int | None = None
 
 
 def run_worker(worker: Worker, *, until_idle: bool = False) -> Summary:
@@ -100,18 +101,26 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def stopped_with_supervisor(stop: Callable[[], None]) -> Iterator[None]:
     """Stop when the supervisor, if there is one, dies without stopping us."""
-    fd = os.environ.get(SUPERVISOR_FD)
+    fd = _supervisor_fd()
     if fd is None:
         yield
         return
     loop = asyncio.get_running_loop()
 
     def died() -> None:
-        loop.remove_reader(int(fd))
+        loop.remove_reader(fd)
         stop()
 
-    loop.add_reader(int(fd), died)
+    loop.add_reader(fd, died)
     try:
         yield
     finally:
-        loop.remove_reader(int(fd))
+        loop.remove_reader(fd)
+
+
+def _supervisor_fd() -> int | None:
+    """Taken out of the environment: to a worker that a job's function starts, this number is another file, or none."""
+    global _taken_fd
+    if (given := os.environ.pop(SUPERVISOR_FD, None)) is not None:
+        _taken_fd = int(given)
+    return _taken_fd

@@ -128,7 +128,7 @@ def _serve(cli: Invocation) -> None:
             made.let_in_once(token, key)
         return made
 
-    listener = socket.socket(fileno=int(os.environ[_LISTENER_FD]))
+    listener = socket.socket(fileno=int(os.environ.pop(_LISTENER_FD)))
     serve(Api(cli.code, site=site), listener, grace_s=1.0)
 
 

@@ -59,7 +59,7 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     from headway.logs import get_logger
 
     check_certificate(settings)
-    inherited = os.environ.get(_LISTENER_FD)
+    inherited = os.environ.pop(_LISTENER_FD, None)  # to a program started from here, the number is another file
     app = cli.app
     if settings.metrics is not None and (inherited is not None or settings.workers == 1):
         get_logger("headway.api").info("serving metrics", url=app.serve_metrics(settings.metrics))
