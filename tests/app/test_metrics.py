@@ -13,9 +13,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway import Headway, Snooze
-from headway.app.exporter import Exporter, parse_address
+from headway.app.exporter import MOST_TENANTS, Exporter, _of_stats, parse_address
 from headway.app.otel_metrics import observe, otel_name
 from headway.errors import ConfigError, StoreUnavailable
+from headway.model.stats import COUNTS, Stat
 from headway.telemetry.metrics import BUCKETS_S, METRICS, MOST_SERIES, ProcessMetrics, bounded
 from headway.testing import drain, held
 
@@ -136,6 +137,14 @@ def test_labels_are_bounded() -> None:
     series = [((f"t{n}", "mail", "queued"), float(n)) for n in range(MOST_SERIES + 2)]
     few = bounded(jobs, series)
     assert (len(few), few["other", "other", "queued"]) == (MOST_SERIES + 1, 1.0)
+    # the last of them is called as the rest is
+    tenants = [*(f"t{n}" for n in range(MOST_TENANTS + 3)), "other"]
+    stats = [Stat(at=datetime.now(UTC), tenant_id=name, enqueued=300 - n) for n, name in enumerate(tenants)]
+    rates = _of_stats(stats, {})["headway_recent_jobs_per_second"]
+    assert len(rates) == (MOST_TENANTS + 1) * len(COUNTS)
+    assert sum(rates[name, "enqueued"] for name, what in rates if what == "enqueued") * 300 == pytest.approx(
+        sum(stat.enqueued for stat in stats)
+    )
 
 
 def test_a_listener_of_its_own(app: Headway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,8 +240,9 @@ def _of_stats(stats: list[Stat], names: Mapping[str, str]) -> Samples:
     for stat in stats:
         by_tenant.setdefault(_name(stat.tenant_id or "", names), []).append(stat)
     busiest = sorted(by_tenant, key=lambda tenant: -sum(stat.enqueued + stat.started for stat in by_tenant[tenant]))
-    for tenant in busiest[MOST_TENANTS:]:
-        by_tenant.setdefault(OTHER, []).extend(by_tenant.pop(tenant))
+    rest = [stat for tenant in busiest[MOST_TENANTS:] for stat in by_tenant.pop(tenant)]
+    if rest:
+        by_tenant.setdefault(OTHER, []).extend(rest)  # a tenant may be called so
     rates: dict[tuple[str, ...], Value] = {}
     waits: dict[tuple[str, ...], Value] = {}
     runs: dict[tuple[str, ...], Value] = {}
