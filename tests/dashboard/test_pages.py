@@ -142,6 +142,20 @@ def test_what_is_of_a_tenant_leads_into_it_from_the_pages_about_all(dashboard: D
         assert '"/trains/orders%2F7"' in admin.get("/trains").text
 
 
+def test_the_overview_of_a_new_tenant_and_of_one_with_many_problems(dashboard: Dashboard) -> None:
+    new = dashboard.app.tenant("new")
+    with httpx.Client(base_url=dashboard.url, headers={"Sec-Fetch-Site": "same-origin"}) as client:
+        client.post("/login", data={"key": new.create_api_key("first", "admin").text})
+        assert "Nothing has run yet" in client.get("/").text
+        assert "nothing in this time" in client.get("/").text
+        for n in range(11):
+            new.enqueue("send_email", {"to": "x"}, queue=f"nobody-{n}")
+        page = client.get("/").text
+        assert "Nothing has run yet" not in page
+        first, _, folded = page.partition("<summary>3 more</summary>")
+        assert (first.count("No worker listens"), folded.count("No worker listens")) == (8, 3)
+
+
 def test_nobody_sees_anything_without_a_key(dashboard: Dashboard) -> None:
     with httpx.Client(base_url=dashboard.url) as stranger:
         for page in PAGES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from headway.model.fleet import MOST_QUEUED, Queue
-from headway.model.overview import of_database, of_queues, of_starving, sampled
+from headway.model.overview import of_database, of_kinds, of_queues, of_starving, sampled
 from headway.model.stats import Stat
 from headway.model.vitals import Condition
 
@@ -52,6 +52,18 @@ def test_jobs_starve_if_they_wait_for_long_while_their_queue_runs_others():
     assert starving(stat(depth=7, oldest_ms=60_000), others) == []
     assert starving(stat(depth=7, oldest_ms=HOUR_MS, minutes=5), others) == []  # an old sample
     assert starving(waits, others, workers=0) == starving(waits, others, paused=True) == []
+
+
+def test_a_kind_that_dies_in_several_queues_is_told_by_queue():
+    found = [
+        Stat(at=NOW, queue=queue, kind=kind, dead=1) for queue, kind in (("a", "send"), ("b", "send"), ("a", "pay"))
+    ]
+    assert [each.why for each in of_kinds(found)] == [
+        "1 job of kind send died in queue a",
+        "1 job of kind send died in queue b",
+        "1 job of kind pay died",
+    ]
+    assert "--kind send --queue b" in list(of_kinds(found))[1].fix
 
 
 def test_a_long_line_is_as_long_as_the_last_sample_says():

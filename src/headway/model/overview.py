@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
@@ -254,10 +255,12 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterab
             key = (stat.queue, stat.kind)
             first.setdefault(key, stat)
             dead[key] = dead.get(key, 0) + stat.dead
+    kinds = Counter(kind for _, kind in dead)
     for (queue, kind), count in dead.items():
         since = first[queue, kind].at
-        why = f"{_jobs(count)} of kind {kind} died"
-        chosen = f"--status dead --kind {kind}"
+        is_of_several = kinds[kind] > 1
+        why = f"{_jobs(count)} of kind {kind} died" + (f" in queue {queue}" if is_of_several else "")
+        chosen = f"--status dead --kind {kind}" + (f" --queue {queue}" if is_of_several else "")
         fix = f"headway jobs list {chosen}, then headway jobs retry {chosen}"
         error = None
         if (queue, kind) in worst:

@@ -87,7 +87,11 @@ def _chart(
 ) -> Markup:
     ground = _HEIGHT - _BOTTOM
     frame = []
-    for part in (0.0, 0.5, 1.0):
+    is_empty = not any(value for each in series for value in each.values)
+    if is_empty:
+        middle, y = (_LEFT + _WIDTH - _RIGHT) / 2, (_TOP + ground) / 2
+        frame.append(f'<text x="{middle}" y="{y}" text-anchor="middle">nothing in this time</text>')
+    for part in (0.0,) if is_empty else (0.0, 0.5, 1.0):
         y = ground - part * (ground - _TOP)
         frame.append(
             f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'

@@ -19,6 +19,7 @@ pages = Pages()
 
 _HIGH = ("full_database", "no_worker", "dying", "silent_worker")
 _MOST_QUEUES = 20
+_FIRST_PROBLEMS = 8  # the others are folded: the pulse is in sight
 _MOST_PROBLEMS = 50  # the most urgent: nobody reads hundreds
 _LOW = ("paused", "limited")
 
@@ -43,12 +44,15 @@ async def overview(visit: Visit) -> Page:
     queues = (await visit.ask("GET", "/queues", query=COUNTED)).items
     span = visit.query.get("span") if visit.query.get("span") in SPANS else "hour"
     busiest = sorted(queues, key=_busiest)[:_MOST_QUEUES]
+    summary = await visit.ask("GET", "/jobs/summary", query=COUNTED | {"oldest": "false"})
     values = {
         "problems": [_shown(visit, each) for each in found.problems[:_MOST_PROBLEMS]],
+        "first_problems": _FIRST_PROBLEMS,
         "more_problems": max(0, len(found.problems) - _MOST_PROBLEMS),
         "pulse": found.pulse,
         "tenants": found.tenants[:20] if everything else [],
-        "counts": (await visit.ask("GET", "/jobs/summary", query=COUNTED | {"oldest": "false"})).counts,
+        "counts": summary.counts,
+        "is_new": not summary.counts and not found.pulse.enqueued,
         "queues": busiest,
         "all_queues": len(queues),
         "oldest": min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None),
