@@ -33,6 +33,9 @@ def test_emit_prints_the_id_and_says_if_nobody_listens(cli: Cli, either: Headway
     event = either.get_event(result.stdout.strip())
     assert (event.name, event.payload, event.correlation_id) == ("folder.updated", {"id": 7}, "c7")
     assert result.stderr == ""
+    assert "no enabled trigger" in cli("events", "emit", "file.made").stderr
+    either.create_trigger("all", "file.*", kind="sync")
+    assert cli("events", "emit", "file.made").stderr == ""
     result = cli("events", "emit", "folder.updated", "--tenant", "acme", "--payload", "-", stdin="[1]")
     assert either.get_event(result.stdout.strip()).payload == [1]
     assert "no enabled trigger of tenant acme waits for folder.updated" in result.stderr

@@ -178,13 +178,16 @@ def emit_(cli: Invocation, /, name: str, payload: Any, correlation_id: str | Non
     headway events emit folder.updated --payload '{"folder": {"id": 7}}'
     headway events emit order.paid --payload @order.json --tenant acme
     """
+    from headway.model.event import covers
+
     app = cli.app
     made = app.emit(name, payload, tenant=tenant, correlation_id=correlation_id, created_by=actor())
     if cli.json:
         emit({"id": made, "name": name, "tenant": tenant or cli.tenant})
         return
     click.echo(made)
-    if not any(trigger.enabled for trigger in app.triggers(event=name, tenant=tenant or cli.tenant, limit=MOST)):
+    listeners = app.triggers(tenant=tenant or cli.tenant, limit=MOST)
+    if not any(each.enabled and covers(str(each.event), name) for each in listeners):
         note(f"no enabled trigger of tenant {tenant or cli.tenant} waits for {name} now: nothing comes of it")
 
 
