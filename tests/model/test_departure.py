@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.model.departure import Departure, Tied
+from headway.model.departure import Departure, LeavingJob
 
 BASE = {
     "id": "a",
@@ -29,19 +29,19 @@ BASE = {
 }
 
 
-def tied(**values: Any) -> Tied:
-    return Tied(**{**BASE, **values})
+def leaving(**values: Any) -> LeavingJob:
+    return LeavingJob(**{**BASE, **values})
 
 
 @pytest.mark.parametrize(
     ("job", "keys"),
     [
-        (tied(), []),
-        (tied(partition="p", concurrency_key="k"), ["p:acme|p", "c:acme|mail|k"]),
-        (tied(limited=1), ["k:mail", "t:acme"]),
-        (tied(status="queued", rate_key="r"), ["k:mail", "t:acme", "r:acme|mail|r"]),
-        (tied(status="queued", limited_by="t:acme", partition="p"), []),  # it waits aside
-        (tied(status="scheduled", partition="p"), []),
+        (leaving(), []),
+        (leaving(partition="p", concurrency_key="k"), ["p:acme|p", "c:acme|mail|k"]),
+        (leaving(limited=1), ["k:mail", "t:acme"]),
+        (leaving(status="queued", rate_key="r"), ["k:mail", "t:acme", "r:acme|mail|r"]),
+        (leaving(status="queued", limited_by="t:acme", partition="p"), []),  # it waits aside
+        (leaving(status="scheduled", partition="p"), []),
     ],
 )
 def test_limits_under_which_something_else_may_go(job, keys):
@@ -60,16 +60,16 @@ def test_limits_under_which_something_else_may_go(job, keys):
     ],
 )
 def test_who_waits_for_it_learns_of_its_failure(to, heir, failed):
-    assert Departure(tied(), to, heir).failed is failed
+    assert Departure(leaving(), to, heir).failed is failed
 
 
 def test_only_a_locomotive_puts_its_train_on_hold_and_only_if_it_says_so():
     car = {"train": "t", "holds_when_canceled": 1, "holds_when_dead": 1}
-    assert Departure(tied(**car), "dead").holds()
-    assert Departure(tied(**car), "canceled").holds()
-    assert not Departure(tied(**car), "succeeded").holds()
-    assert not Departure(tied(**car), "failed", "b").holds()
-    assert not Departure(tied(**car), "canceled", spared=True).holds()
-    assert not Departure(tied(**car, status="held"), "canceled").holds()
-    assert not Departure(tied(train="t", holds_when_dead=1), "canceled").holds()
-    assert not Departure(tied(train="t", holds_when_canceled=1), "dead").holds()
+    assert Departure(leaving(**car), "dead").holds()
+    assert Departure(leaving(**car), "canceled").holds()
+    assert not Departure(leaving(**car), "succeeded").holds()
+    assert not Departure(leaving(**car), "failed", "b").holds()
+    assert not Departure(leaving(**car), "canceled", spared=True).holds()
+    assert not Departure(leaving(**car, status="held"), "canceled").holds()
+    assert not Departure(leaving(train="t", holds_when_dead=1), "canceled").holds()
+    assert not Departure(leaving(train="t", holds_when_canceled=1), "dead").holds()
