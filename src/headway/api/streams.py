@@ -132,9 +132,9 @@ class Streams:
                 poller.end()
 
     async def aclose(self) -> None:
-        for poller in self._pollers.values():
-            poller.end()
+        ended = [poller.end() for poller in self._pollers.values()]
         self._pollers.clear()
+        await asyncio.gather(*ended, return_exceptions=True)
 
 
 class _Poller:
@@ -153,8 +153,10 @@ class _Poller:
         known = {name: getattr(job, name) for name in Watched.__struct_fields__}
         self._seen[job.id] = Watched(**known | {"log_end": None, "log_tail": None})
 
-    def end(self) -> None:
+    def end(self) -> asyncio.Task[None]:
+        """Stop asking; gives the task that is about to end."""
         self._task.cancel()
+        return self._task
 
     async def _run(self) -> None:
         while True:
