@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,7 +15,7 @@ from headway import Headway
 from headway.api import Api
 from headway.api.chapters import ROUTES
 from headway.api.document.examples import EXAMPLES
-from headway.api.wire import bodies
+from headway.api.wire import bodies, problems
 from headway.model.key_text import new_key
 from tests.api.conftest import Client
 
@@ -264,6 +266,10 @@ def test_the_page_for_people_has_everything_and_loads_nothing(client: Any, keys:
     assert "<script" not in page
     problem = client(None).get("/jobs").json()
     assert f'id="{problem["type"].partition("#")[2]}"' in page
+    sources = [each.read_text("utf-8") for each in Path(problems.__file__).parents[1].rglob("*.py")]
+    codes = {code for source in sources for code in re.findall(r'code="(\w+)"', source)}
+    assert len(codes) > 5
+    assert {code for code in codes if f'id="problem-{problems.slug_of(code)}"' not in page} == set()
 
 
 def test_a_method_that_is_not_there_names_those_that_are(client: Any, keys: dict[str, str]) -> None:

@@ -131,6 +131,8 @@ _CODES = {
 CODES = {code: TITLES[status] for status, code in _CODES.items()} | {
     "UnknownHost": "The server is not known under the name that the request gives it",
     "UnexpectedCount": "A bulk action is about more or fewer jobs than expected",
+    "CrossSite": "A page of another site sent a change with this site's cookie",
+    "IssuerUnavailable": "The issuer of tokens cannot be asked right now",
 }
 """The codes that are no error of the library, with what each means."""
 
