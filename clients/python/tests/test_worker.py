@@ -260,6 +260,35 @@ def test_cancel_timeout_and_a_lost_lease(app: Headway, client: Client, working: 
     assert client.get(lost.id).fields["losses"] == 1
 
 
+def test_what_no_json_can_hold_harms_only_its_own_job(client: Client, working: Any) -> None:
+    worker = working.new(heartbeat=0.05)
+    go_on = threading.Event()
+
+    @worker.handler("welcome")
+    def welcome(user_id: int, ctx: Context) -> float:
+        ctx.progress(float("nan"), note=user_id)  # type: ignore[arg-type]
+        ctx.log("x" * (17 << 20))  # more than a request may have
+        assert go_on.wait(60)
+        return float("nan")
+
+    @worker.handler("report")
+    def report(ctx: Context) -> str:
+        ctx.progress(0.5)
+        assert ctx.wait_canceled(60)
+        return "canceled"
+
+    working(worker)
+    odd, other = client.enqueue("welcome", {"user_id": 7}, max_attempts=1), client.enqueue("report")
+    for each in (odd, other):
+        _until(lambda each=each: client.get(each.id).status == "running")
+    # heartbeats go on, though what one of the jobs said was refused
+    client.cancel(other.id)
+    assert client.result(other.id, wait=30).value == "canceled"
+    go_on.set()
+    ended = client.result(odd.id, wait=30)
+    assert (ended.status, "nan has no JSON" in str(ended.error)) == ("dead", True), ended
+
+
 def test_a_worker_that_stops_gives_its_jobs_back(app: Headway, client: Client, working: Any) -> None:
     worker = working.new(grace=0.1)
     release = threading.Event()

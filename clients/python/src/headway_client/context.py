@@ -73,9 +73,9 @@ class Context:
     def progress(self, part: float, note: str | None = None) -> None:
         """Show how much is done, from 0 to 1, with the next heartbeat."""
         with self._lock:
-            self._said["progress"] = min(max(part, 0.0), 1.0)
+            self._said["progress"] = min(max(0.0, part), 1.0)  # in this order, NaN becomes 0
             if note is not None:
-                self._said["note"] = note
+                self._said["note"] = str(note)
 
     def log(self, line: str) -> None:
         """Add a line to the job's log, with the next heartbeat."""

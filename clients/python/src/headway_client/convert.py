@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -14,8 +15,10 @@ from uuid import UUID
 
 
 def to_json(value: Any) -> Any:
-    """What `json.dumps` can write; raises `TypeError` for what has no JSON."""
+    """What `json.dumps` can write; raises `TypeError` or `ValueError` for what has no JSON."""
     match value:
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{value} has no JSON: give a number, or None")
         case None | bool() | int() | float() | str() if not isinstance(value, Enum):
             return value
         case Enum():
@@ -31,7 +34,7 @@ def to_json(value: Any) -> Any:
         case list() | tuple() | set() | frozenset():
             return [to_json(each) for each in value]
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return to_json(value.model_dump(mode="json"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON: give a dict, a dataclass or a pydantic model")

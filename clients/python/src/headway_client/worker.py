@@ -320,9 +320,16 @@ class Worker:
         # each job once, in its last execution: one before may still wait for the answer that it was settled
         newest = {run.ctx.job_id: run for run in sorted(runs, key=lambda run: run.ctx.fence)}
         reports = [(run, run.ctx.take_said()) for run in newest.values()]
-        body = {"worker_id": self.worker_id, "jobs": [run.name | said for run, said in reports]}
         try:
-            said = await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body, dated=True))
+            try:
+                said = await self._send_held([run.name | said for run, said in reports])
+            except ApiError as error:
+                if error.status not in (400, 413, 422):
+                    raise
+                # what one job says must not cost the lease of all
+                log.error("what jobs said was refused, and is dropped", extra={"error": str(error)})
+                reports = [(run, {}) for run, _ in reports]
+                said = await self._send_held([run.name for run, _ in reports])
         except LeaseLost as error:
             self._lose(str(error))
             return
@@ -341,6 +348,10 @@ class Worker:
             if found is not None and found.ended_at is None:
                 log.warning("a job is not this worker's any more", extra={"job_id": each["id"]})
                 found.drop()
+
+    async def _send_held(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
+        body = {"worker_id": self.worker_id, "jobs": jobs}
+        return await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body, dated=True))
 
     def _lose(self, reason: str) -> None:
         """Everything that ran is lost. The next claim registers the worker anew. It keeps its id: a claim may be
