@@ -214,6 +214,8 @@ def test_a_payload_out_of_reach_waits_for_a_worker_that_has_it_and_one_that_is_g
         other.run(until_idle=True)
     found = app.get(job.id)
     assert (found.status, found.tries, seen) == ("scheduled", 0, [])
+    assert f"{tmp_path / 'artifacts'}: a worker whose setting artifacts is another place" in app.why(job.id).reasons[-1]
+    assert "its payload is in a folder: a worker" in app.tenant("default").why(job.id).reasons[-1]
     (file,) = _files(tmp_path / "artifacts")
     content = file.read_bytes()
     file.write_bytes(content.replace(b"z", b"y"))

@@ -15,8 +15,10 @@ from headway.app.why.running import running
 from headway.app.why.words import at, first_line, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue
+from headway.model.ids import is_id
 from headway.model.job import Attempt, Job
 from headway.model.overview import MOST_COUNTED
+from headway.model.spill import PAYLOAD_NAME
 from headway.model.status import Status
 from headway.store.ops import Op, Ops, Steps
 
@@ -49,6 +51,8 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         if job.step is not None or (job.fence and job.status in ("queued", "scheduled")):
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
         reasons = yield from _reasons(ops, job, queue, attempts, now, tenant_id)
+        if job.status in ("queued", "scheduled"):
+            reasons += yield from _payload_elsewhere(ops, job, tenant_id)
         return Why(job.id, job.status, reasons, job.tags)
 
     return Op(steps, writes=False)
@@ -78,6 +82,20 @@ def _reasons(
             return running(job, worker, committed, now)
     until = (yield from ops.window(job.id).steps()) if job.unique_key is not None else None
     return [*_ended(job, attempts), *_window(job, until)]
+
+
+def _payload_elsewhere(ops: Ops, job: Job, tenant_id: str | None) -> Steps[list[str]]:
+    """Where a payload that spilled is, if that is one host's folder: workers without it leave no other trace."""
+    match job.payload:
+        case {"$artifact": str(artifact_id)} if is_id(artifact_id):
+            found = yield from ops.artifact(artifact_id, tenant_id=job.tenant_id).steps()
+        case _:
+            return []
+    if found is None or found.name != PAYLOAD_NAME or not found.store.startswith("folder:"):
+        return []
+    # a tenant is not told the names of hosts and folders
+    where = found.store.partition("@")[2] if tenant_id is None else "a folder"
+    return [f"its payload is in {where}: a worker whose setting artifacts is another place gives it back each time"]
 
 
 def _window(job: Job, until: datetime | None) -> list[str]:
