@@ -126,6 +126,9 @@ def test_what_is_of_a_tenant_leads_into_it_from_the_pages_about_all(dashboard: D
         assert "headway trains resume orders/7 --tenant acme<" in asked
         assert "app.tenant(&#34;acme&#34;).resume_train(&#34;orders/7&#34;" in asked
         assert "headway trains list --tenant acme<" in root.get("/t/acme/trains").text
+        found = re.findall(r'data-status="\w+"><svg.*?</svg>(ok|note|problem)<', root.get("/doctor").text)
+        assert found == sorted(found, key=("problem", "note", "ok").index)
+        assert found[0] == "problem"
         assert "Slots in use" in root.get("/").text
         assert "Slots in use" not in root.get("/t/acme/").text, "the fleet serves all tenants"
         retried = re.search(r'name="filter" value="([^"]+)"', root.get("/").text)

@@ -52,4 +52,6 @@ async def list_audit(visit: Visit) -> Page:
 
 @pages.get("/doctor")
 async def examine(visit: Visit) -> Page:
-    return Page("doctor.html", {"examined": await visit.ask("GET", "/doctor")})
+    examined = await visit.ask("GET", "/doctor")
+    urgent_first = sorted(examined.checks, key=lambda each: ("problem", "note", "ok").index(each.status))
+    return Page("doctor.html", {"examined": examined, "checks": urgent_first})
