@@ -208,7 +208,9 @@ def test_of_many_problems_the_most_urgent_are_shown(dashboard: Dashboard, monkey
         told = [each.what for each in acme.overview().problems]
         assert viewer.get("/").text.count('<li class="problem"') == len(told) >= 3
         monkeypatch.setattr("headway.dashboard.pages.overview._MOST_PROBLEMS", 2)
+        monkeypatch.setattr("headway.dashboard.pages.overview._FIRST_PROBLEMS", 1)
         shown = viewer.get("/").text
         assert shown.count('<li class="problem"') == 2
-        assert f"And {len(told) - 2} more: <code>headway overview</code>" in shown
+        assert f"<summary>{len(told) - 1} more</summary>" in shown
+        assert f"And {len(told) - 2} that are less urgent: <code>headway overview</code>" in shown
         assert "no worker listens to queue nobody-0".capitalize() in unescape(shown)

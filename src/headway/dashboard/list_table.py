@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from headway.api.routes import PREFIX
 from headway.dashboard.visit import Visit
@@ -43,6 +45,16 @@ def copied_list(visit: Visit) -> dict[str, str] | None:
         "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY"{tenant} {shlex.quote(f"{visit.origin}{PREFIX}{path}")}',
         "Python": of_tenant_in_python(python, whose),
     }
+
+
+def filter_flags(filters: Mapping[str, Any]) -> list[str]:
+    """The flags of `headway jobs` for these filters; a page can search in more ways, and those are left out."""
+    return [
+        f"--{name.replace('_', '-')} {shlex.quote(str(each))}"
+        for name, value in filters.items()
+        for each in (value if isinstance(value, list) else [value])
+        if each and name not in ("q", "train", "order")
+    ]
 
 
 def of_tenant_in_cli(command: str, tenant: str | None) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
+from headway.api.routes import PREFIX
 from headway.api.wire.problems import Refused
+from headway.dashboard.list_table import filter_flags, of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
 
@@ -39,9 +42,8 @@ async def ask_before(visit: Visit, form: Form) -> Page | Redirect:
     found = await visit.ask("POST", "/jobs/actions", body=asked)
     if not found.count:
         return Redirect(back, "No job that matches can be changed so.", "bad")
-    return Page(
-        "bulk.html", _values(action, back, count=found.count, token=found.token, sample=found.sample, more=found.more)
-    )
+    values = _values(action, back, count=found.count, token=found.token, sample=found.sample, more=found.more)
+    return Page("bulk.html", values | {"copied": _copied(visit, action, which)})
 
 
 @pages.post("/bulk/do")
@@ -64,6 +66,7 @@ async def do(visit: Visit, form: Form) -> Page | Redirect:
 
 def _values(action: str, back: str, *, count: int, **more: Any) -> dict[str, Any]:
     nothing: dict[str, Any] = {
+        "copied": None,
         "token": None,
         "sample": [],
         "more": False,
@@ -79,6 +82,21 @@ def _values(action: str, back: str, *, count: int, **more: Any) -> dict[str, Any
         "count": count,
         "typed": count > _TYPED_FROM,
         **more,
+    }
+
+
+def _copied(visit: Visit, action: str, which: Any) -> dict[str, str]:
+    """The same from a shell, over HTTP, where a dry run gives the token to go on with, and from Python."""
+    chosen = {name: value for name, value in which.items() if value} if isinstance(which, dict) else {}
+    given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+    body = shlex.quote(json.dumps({"action": action, "filter": chosen, "dry_run": True}))
+    tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
+    words = [f"headway jobs {action}", *chosen.pop("ids", ()), *filter_flags(chosen)]
+    return {
+        "CLI": of_tenant_in_cli(" ".join(words), visit.whose if chosen else None),
+        "curl": f'curl -X POST -H "Authorization: Bearer $HEADWAY_KEY"{tenant} -H "Content-Type: application/json" '
+        f"-d {body} {visit.origin}{PREFIX}/jobs/actions",
+        "Python": of_tenant_in_python(f"app.{action}_jobs({given})", visit.whose),
     }
 
 

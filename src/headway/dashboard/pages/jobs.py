@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from headway.api.chapters.jobs import PAGE, SEARCHED
 from headway.api.routes import PREFIX
 from headway.dashboard.action_table import ACTIONS
-from headway.dashboard.list_table import of_tenant_in_cli, of_tenant_in_python
+from headway.dashboard.list_table import filter_flags, of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import COUNTED, Visit
 from headway.model.job import Source
@@ -82,7 +82,7 @@ def _in_words(query: dict[str, Any]) -> str:
 def _copied(visit: Visit, query: dict[str, Any]) -> dict[str, str]:
     pairs = [(name, each) for name in _FILTERS for each in query[name]]
     pairs += [(name, query[name]) for name in _SINGLE if query[name]]
-    flags = " ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in pairs if name != "q")
+    flags = " ".join(filter_flags(query))
     python = ", ".join(f"{name}={value!r}" for name, value in pairs if name != "q")
     tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
     address = f"{visit.origin}{PREFIX}/jobs" + (f"?{urlencode(pairs)}" if pairs else "")
