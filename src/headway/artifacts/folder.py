@@ -169,6 +169,6 @@ def _told(root: Path, source: _Source | None = None) -> Iterator[None]:
         if source is not None and error is source.error:
             raise
         raise ArtifactsUnavailable(
-            f"artifacts cannot be stored in {root}: {error}. The setting artifacts names another folder, or an "
-            "object store"
+            f"artifacts cannot be stored in {root}: {error}. Make room, or name another folder or an object store in "
+            "the setting artifacts"
         ) from error
