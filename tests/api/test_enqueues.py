@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 
 from headway import Headway
 from headway.api import Api
+from headway.api.enqueues import _AT_ONCE
 from headway.app.verbs import Verbs
+from headway.artifacts.folder import Folder
 from headway.errors import QueueFull, StoreUnavailable
 from headway.model.ids import new_id
 from headway.model.job import NewJob
@@ -111,3 +115,38 @@ def test_requests_that_come_shortly_after_one_another_share_a_transaction(
 
     loop.run_until_complete(asyncio.wait_for(run(), 60))
     assert sizes == [20]
+
+
+def test_payloads_on_their_way_to_a_slow_object_store_keep_no_small_job_waiting(
+    app: Headway, api: Api, loop: asyncio.AbstractEventLoop, keys: dict[str, str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    app.configure(artifacts=str(tmp_path / "artifacts"), payload_limit=1_000)
+
+    @app.job(spill=True)
+    def large(text: str) -> None: ...
+
+    app.run("none", until_idle=True)  # declares it
+    answers, writing = threading.Event(), threading.Semaphore(0)
+    write = Folder.write
+
+    def wait(*given: Any) -> Any:
+        writing.release()
+        answers.wait(20)
+        return write(*given)
+
+    monkeypatch.setattr(Folder, "write", wait)
+
+    async def run() -> list[int]:
+        headers = {"Authorization": f"Bearer {keys['producer']}"}
+        transport = httpx.ASGITransport(app=api)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http:
+            slow = []
+            for _ in range(_AT_ONCE[app.store.dialect]):
+                body = {"kind": "large", "payload": {"text": "x" * 2_000}}
+                slow.append(asyncio.create_task(http.post("/api/v1/jobs", json=body)))
+                assert await asyncio.to_thread(writing.acquire, timeout=20)
+            quick = await asyncio.wait_for(http.post("/api/v1/jobs", json=WELCOME), 10)
+            answers.set()
+            return [said.status_code for said in (quick, *await asyncio.gather(*slow))]
+
+    assert set(loop.run_until_complete(run())) == {201}

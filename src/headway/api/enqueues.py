@@ -13,6 +13,7 @@ from headway.app.verbs import Verbs
 from headway.errors import HeadwayError, StoreError
 from headway.model.job import Brief, Enqueued, NewJob
 from headway.model.request import Request
+from headway.model.spill import is_over
 
 _MOST_JOBS = 100
 _ENOUGH_JOBS = 32  # to begin with: while these commit, the next ones come
@@ -73,9 +74,15 @@ class Enqueues:
                 self._lanes.pop(verbs, None)
 
 
-def is_plain_enough(job: NewJob) -> bool:
-    """Whether it can be stored beside jobs of others: it has nothing that another transaction could keep waiting."""
-    return job.unique_key is None and job.idempotency_key is None and not job.has_extras
+def is_plain_enough(job: NewJob, payload_limit: int) -> bool:
+    """Whether it can be stored beside jobs of others: it has nothing that another transaction, or the object store that
+    its payload spills to, could keep waiting."""
+    return (
+        job.unique_key is None
+        and job.idempotency_key is None
+        and not job.has_extras
+        and not is_over(job.payload, payload_limit)
+    )
 
 
 class _Lane:

@@ -52,7 +52,8 @@ def is_result_name(name: str) -> bool:
 
 def is_over(text: str, limit: int) -> bool:
     """Whether the JSON text has more bytes than that."""
-    return len(text) > limit or (not text.isascii() and len(text.encode()) > limit)
+    # a character has at most four bytes
+    return len(text) > limit or (len(text) > limit >> 2 and not text.isascii() and len(text.encode()) > limit)
 
 
 def refuse_large(payload: str, limit: int, whose: str) -> None:

@@ -140,7 +140,7 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
             built = await built_jobs(call, jobs, "" if isinstance(call.body, JobIn) else "jobs")
         except (Refused, HeadwayError) as error:
             await refuse_unless_replayed(call.verbs, call.request, error)
-        if len(built) == 1 and is_plain_enough(built[0]):
+        if len(built) == 1 and is_plain_enough(built[0], call.app.payload_limit):
             one, row = await call.server.enqueues.enqueue(call.verbs, built[0], call.request)
             return [_made(row or _deleted(one.id), one.created)], {}
         done = await call.verbs.aenqueue_many(built, request=call.request, existing=existing)
