@@ -162,7 +162,7 @@ def test_a_handler_that_blocks_the_event_loop_is_named(
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "the event loop is blocked" in record.getMessage() and "kind=blocks" in record.getMessage():
+            if "the event loop has been blocked" in record.getMessage() and "kind=blocks" in record.getMessage():
                 lines.append(record.getMessage())
                 warned.set()
 

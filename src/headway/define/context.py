@@ -332,7 +332,7 @@ class Context(Generic[S]):
         `outcome` is what the handler would return, or an instance of `Retry`, `Snooze` or `Cancel`. `conn` is a
         connection or session in a transaction on Headway's database, of any library that `enqueue` takes. What follows
         (the next step, the next car, children) follows after the commit, once the handler has returned; what it returns
-        is then ignored. After a rollback the outcome never was, and what the handler returns or raises counts.
+        is then ignored. After a rollback there is no outcome, and what the handler returns or raises counts.
 
         Raises `LeaseLost` if the job is not this worker's any more: let that roll your transaction back. Raises
         `NotAllowed` if it has an outcome already, `InvalidOutcome` and `InvalidPayload` for one that cannot be stored.

@@ -185,8 +185,8 @@ class Definitions:
         return build
 
     def check_bounds(self, kind: str, options: Mapping[str, Any]) -> None:
-        """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set so: for what keys of
-        the HTTP API store, which must give them no more than an enqueue does."""
+        """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set to this value: what
+        people store over HTTP, such as templates, must not allow them more than an enqueue does."""
         definition = self._known.get(kind)
         given = {name: to for name, to in options.items() if name in OPTION_FIELDS}
         for name, to in list(given.items()):

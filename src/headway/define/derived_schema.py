@@ -1,5 +1,5 @@
-"""The JSON Schema of a typed handler's payloads, for callers that have not its code: forms are made of it, and what the
-code could not read is refused at the enqueue."""
+"""The JSON Schema of a typed handler's payloads, for callers without its code: forms are made from it, and an enqueue
+refuses what the code could not read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LONGEST_DEFAULT = 1_000  # bytes of JSON
 
 
 def derived_schema(members: Sequence[tuple[str, Any, Any]]) -> dict[str, Any] | None:
-    """The schema of an object with these members: name, type, and the default (`UNSET`: it is required; None: there is
-    one that is not said). None without any.
+    """The schema of an object with these members: name, type, and the default (`UNSET`: it is required; None: it has
+    one that is not shown). Gives None without any members.
 
-    It says only what a decoder of these types holds to as well: of a type that several forms of JSON make, it says
-    nothing.
+    It claims only what a decoder of these types enforces, too, and so nothing of a type that several forms of JSON can
+    make.
 
     >>> derived_schema([("to", str, msgspec.UNSET), ("copies", int, 1)])["properties"]
     {'to': {'type': 'string'}, 'copies': {'type': 'integer', 'default': 1}}

@@ -184,7 +184,7 @@ class Kind(Generic[P, R]):
         return redefined.schema
 
     def described(self) -> dict[str, Any] | None:
-        """The JSON Schema of its payloads for those who have not its code: the given one, or else what its annotations
+        """The JSON Schema of its payloads, for callers without its code: the given one, or else what its annotations
         say. Here its decoder checks the latter."""
         return self._arguments.schema() if self.options.schema is None else self.options.schema.source
 

@@ -126,7 +126,7 @@ def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime
 
 
 def _as_new(trigger: Trigger, changes: Mapping[str, Any]) -> NewTrigger:
-    """What the trigger would be, as far as `_check_signal` looks at it."""
+    """The parts of the changed trigger that `_check_signal` reads."""
     texts = {name: msgspec.json.encode(getattr(trigger, name)).decode() for name in ("payload", "options")}
     kept = {name: getattr(trigger, name) for name in ("name", "kind", "template_id", "signal", "signal_to")}
     fields = {**kept, **texts, **{name: to for name, to in changes.items() if name in (*kept, *texts)}}
@@ -134,7 +134,7 @@ def _as_new(trigger: Trigger, changes: Mapping[str, Any]) -> NewTrigger:
 
 
 def ensured_schedule(stored: Trigger, wanted: NewTrigger, *, enabled: bool | None) -> TriggerChange | None:
-    """What makes the stored schedule like the wanted one; None: nothing, it is so. `enabled` None stays as it is."""
+    """The change that makes the stored schedule like the wanted one; None if it is. `enabled` None stays as it is."""
     changes = {name: getattr(wanted, name) for name in _ENSURED if getattr(wanted, name) != getattr(stored, name)}
     for name in ("payload", "options"):
         if msgspec.json.decode(getattr(wanted, name)) != getattr(stored, name):

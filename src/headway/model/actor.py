@@ -34,7 +34,7 @@ def is_caller(name: str | None) -> bool:
 
 
 def origin(actor: str | None) -> tuple[str | None, str | None]:
-    """The id and the address of the request that an actor made, if it was one."""
+    """The id and the address of the actor's HTTP request, if there was one."""
     return (actor.request_id, actor.address) if isinstance(actor, Caller) else (None, None)
 
 

@@ -1,4 +1,4 @@
-"""How many more jobs may start under partitions, limits and rates, and which of some candidates that lets start.
+"""How many more jobs may start under partitions, limits and rates, and which of some candidates these are.
 
 PostgreSQL repeats these rules in order/capacity.sql and jobs/claim_under_limits.sql, because it counts under locks.
 """

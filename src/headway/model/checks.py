@@ -1,7 +1,7 @@
 """What definitions, templates, connectors, triggers, fires, events and signals must be to be stored.
 
-One row that cannot be read, or counted with, would be in the way of all others. The tables refuse it, too; this
-says what is wrong.
+A single row that cannot be read or calculated with would block all others. The tables refuse it, too; these checks
+say what is wrong.
 """
 
 from __future__ import annotations

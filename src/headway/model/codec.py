@@ -104,14 +104,14 @@ def decode(text: str | bytes, type: Any = Any, *, what: str = "payload") -> Any:
 
 
 def read(text: str | bytes, *, what: str = "payload") -> Any:
-    """The same for text that others may have stored: what is deeper than `encode` allows is refused too, for how deep
-    it may be read depends on who reads it."""
+    """The same for text that others may have stored: what is deeper than `encode` allows is refused too: how deep
+    JSON may be depends on who reads it."""
     refuse_deep(text, what)
     return decode(text, what=what)
 
 
 def refuse_deep(text: str | bytes, what: str, *, around: int = 0) -> None:
-    """Raises `InvalidPayload` for text that is deeper than `encode` allows and so many levels around that."""
+    """Raises `InvalidPayload` for text that is deeper than `encode` allows plus this many levels around it."""
     if too_deep(text.encode() if isinstance(text, str) else text, DEEPEST + around):
         raise InvalidPayload(f"the {what} cannot be read at $: it is nested deeper than {DEEPEST} levels")
 

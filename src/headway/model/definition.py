@@ -42,7 +42,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     active: bool  # False: enqueues of it are refused; what is stored already runs
     changed: tuple[str, ...]  # which of FIELDS an operator changed
     origin: str  # code, or stored: no code has written it yet
-    revision: int  # counts what was written of it
+    revision: int  # goes up with every write
     created_at: datetime
     updated_at: datetime
 

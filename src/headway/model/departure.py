@@ -1,6 +1,6 @@
 """What a job that leaves its status or queue sets free: its train, its limits, and those that wait for it.
 
-`follow.sql` and its neighbours of PostgreSQL have the same rules, for there the rows decide.
+PostgreSQL has the same rules in `order/follow.sql` and the files beside it: there SQL decides, on locked rows.
 """
 
 from __future__ import annotations

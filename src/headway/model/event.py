@@ -14,7 +14,7 @@ from headway.model.status import Status
 EventStatus = Literal["pending", "handled", "failed"]
 
 ENGINE_EVENTS = ("headway.job.succeeded", "headway.job.failed", "headway.job.dead", "headway.job.canceled")
-"""What the stores emit by themselves when a job ends so, where an enabled trigger of its tenant listens."""
+"""The engine's own events: a job ended in this status, and an enabled trigger of its tenant listens."""
 
 
 _PATTERN = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127})\Z")

@@ -1,4 +1,4 @@
-"""Ids: time-ordered UUIDv7 for rows, and how tenants are meant."""
+"""Ids: time-ordered UUIDv7 for rows, and how callers name a tenant."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def ids_with_prefix(prefix: str) -> tuple[str, str]:
 
 
 def tenant_ref(tenant: str | uuid.UUID) -> str:
-    """How a tenant is meant: by its name, or, where a `UUID` is given, by its id; raises `InvalidJob`."""
+    """A tenant as callers name it: by its name, or, where a `UUID` is given, by its id; raises `InvalidJob`."""
     if isinstance(tenant, uuid.UUID):
         return str(tenant)
     if not isinstance(tenant, str):

@@ -91,7 +91,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     rate_key: str | None = None
     group_id: str | None = None
     after: tuple[str, ...] = ()  # ids of the jobs that must be over before
-    on_failure: OnFailure = "stop"  # when one of those is not succeeded: end canceled, or run all the same
+    on_failure: OnFailure = "stop"  # if one of those did not succeed: end canceled, or run anyway
     checkpoint: Checkpoint | None = None  # where a machine begins, and who spawned it
     # what it was made of
     template_id: str | None = None

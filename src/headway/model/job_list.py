@@ -1,4 +1,4 @@
-"""Lists of jobs that are kept for a while, so that what is done to them is done to those that somebody saw."""
+"""Lists of jobs that are kept for a while, so that a bulk action hits exactly the jobs that somebody saw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST = 100_000
 
 
 class NewJobList(msgspec.Struct, frozen=True, kw_only=True):
-    """A list to keep: for whom, what is to be done, and to which jobs."""
+    """A list to keep: for whom, which action, and on which jobs."""
 
     token: str
     tenant_id: str | None

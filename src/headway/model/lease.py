@@ -7,7 +7,7 @@ _SHORTEST_BEAT_MS = 1_000
 
 
 def call_timeout_ms(*, lease_ms: int, database_timeout_ms: int) -> int:
-    """How long a worker waits for the answer to a call: what it no longer knows it must ask for within a lease.
+    """How long a worker waits for the answer to a call: short enough to ask again within the lease what became of it.
 
     >>> call_timeout_ms(lease_ms=60_000, database_timeout_ms=60_000)
     30000
@@ -27,8 +27,8 @@ def beat_timeout_ms(*, lease_ms: int, database_timeout_ms: int) -> int:
 def late_ms(*, lease_ms: int, heartbeat_ms: int) -> int:
     """How long after a worker's heartbeat its next one is late: from then on it may not judge others' leases.
 
-    Beats come every `heartbeat_ms`, give or take a quarter. While one comes in time, the database stood still for no
-    longer than this; so nobody's lease, of which a beat and a quarter may have been used up before, ran out meanwhile.
+    Heartbeats come every `heartbeat_ms`, give or take a quarter. If one comes in time, the database did not stand still
+    for longer than this. So nobody's lease, of which 1.25 heartbeats may have been used up before, ran out meanwhile.
 
     >>> late_ms(lease_ms=60_000, heartbeat_ms=20_000), late_ms(lease_ms=60_000, heartbeat_ms=5_000)
     (30000, 48750)

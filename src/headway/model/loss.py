@@ -33,8 +33,8 @@ def lost(
 ) -> Loss:
     """An execution that was lost with its worker: charged on a budget of its own, unless the worker was stopping.
 
-    The jitter in [0, 1) is over the whole range: it parts a job that kills its workers from the neighbours it took
-    along. `lose` of PostgreSQL has the same rules.
+    The jitter in [0, 1) is over the whole range: it separates a job that kills its workers from those that died
+    with it. `lose` of PostgreSQL has the same rules.
     """
     charge = 0 if stopping else 1
     losses += charge

@@ -69,7 +69,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     note: str | None = None  # for people: what it awaits, for how long it sleeps
     state: str | None = None  # JSON text; None: unchanged
-    progress: bool = True  # another step begins: tries and losses anew, and what woke this one is forgotten
+    progress: bool = True  # another step begins: tries and losses count from 0, and what woke this one is forgotten
     consumed: tuple[str, ...] = ()  # ids of signals
     awaiting: tuple[str, ...] = ()
     match: Match = "any"

@@ -25,7 +25,7 @@ class InLine(Protocol):
 
 
 def check_ways(*ways: object) -> None:
-    """Exactly one of before, after, first and last is to be given; raises `InvalidJob`."""
+    """Raises `InvalidJob` unless exactly one of before, after, first and last is given."""
     if sum(map(bool, ways)) != 1:
         raise refusals.not_one_place()
 

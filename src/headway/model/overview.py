@@ -51,7 +51,7 @@ SLOW_MS = 1_000
 LONG_TRANSACTION = timedelta(hours=1)
 MOST_IDS = 0.75  # of PostgreSQL's transaction ids
 MOST_COUNTED = 10_000
-"""How many jobs pages count of each queue and status, at most: a number is worth no scan."""
+"""How many jobs pages count of each queue and status, at most: no number is worth a full scan."""
 LATELY = timedelta(minutes=12)
 """How far back it looks for what is queued and whether it moves: as long as something may wait, and a sample's age."""
 SAMPLED = timedelta(minutes=2)

@@ -6,7 +6,7 @@ from headway.model.status import Status
 
 
 def ended_by(job_id: str, status: Status | None) -> str:
-    """Why a job ended that waited for another, or whose machine did not wait on."""
+    """Why a job was canceled: the job that it waited for ended so, or the machine that waited for it did."""
     return f"canceled because job {job_id} is {status or 'gone'}"
 
 

@@ -1,4 +1,4 @@
-"""Ends that a worker in any language reports: what it says, without a say in where the job goes."""
+"""Ends that workers in any language report: they say what happened, and the job's own policy where it goes."""
 
 from __future__ import annotations
 

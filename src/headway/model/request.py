@@ -1,4 +1,4 @@
-"""Requests that create something: the same request, sent again, creates nothing again."""
+"""Requests that create something: the same request, sent again, creates nothing new."""
 
 from __future__ import annotations
 

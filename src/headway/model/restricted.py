@@ -24,7 +24,7 @@ _BOUNDS = {
     "concurrency": "a whole number from 1 to 1000000, or true for any",
     "rate": f"[count, milliseconds], each from 1 to {COUNT_LIMIT} and {LONGEST_PERIOD_MS}, or true for any",
 }
-"""How a bound is stored; `define/enqueuer_may.py` makes it of what people write. The others have none but true."""
+"""How a bound is stored; `define/enqueuer_may.py` makes it from what people write. The others can only be true."""
 TENANTS_KEY = "tenant"
 """The key of a limit that an enqueuer changed without naming one: keys belong to a tenant, so nobody else shares it."""
 _POLICY = ("partition", "concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key")

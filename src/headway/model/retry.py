@@ -52,7 +52,7 @@ class Budget(Protocol):
 def backoff_ms(failures: int, base_ms: int, cap_ms: int, jitter: float) -> int:
     """The wait before the next execution: base × 2^(n-1), times 0.75 to 1.25 by jitter in [0, 1), and never over cap.
 
-    At the cap it is 0.75 to 1 of it: were it cut, half of all jobs would come at the same time.
+    At the cap it is 0.75 to 1 of the cap. If it were clipped instead, half of all jobs would come at the same time.
     """
     doubled: int = base_ms * (1 << min(failures - 1, 40))
     shortest, longest = 0.75 * min(doubled, cap_ms), min(1.25 * doubled, cap_ms)

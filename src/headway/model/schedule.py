@@ -20,7 +20,7 @@ ON_TIME = timedelta(seconds=60)
 OVERDUE = timedelta(minutes=2)
 """How late a schedule may be before people are told."""
 MOST = 1_000
-"""How many times one plan has at most; the others come with the next."""
+"""How many times one plan has at most; the next plan has the others."""
 CATCH_UP = 10_000
 """How many times a schedule that fires all that it missed catches up on at most: the last ones. A week of minutes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ _BACK = [timedelta(minutes=5), timedelta(hours=2), timedelta(days=2), timedelta(
 
 
 class Timing(Protocol):
-    """What of a schedule says when it is due: `Trigger` and `NewTrigger` do."""
+    """The part of a schedule that says when it is due: `Trigger` and `NewTrigger` have it."""
 
     @property
     def cron(self) -> str | None: ...
@@ -52,7 +52,7 @@ class CatchingUp(Timing, Protocol):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The nominal times that are to be fired now, oldest first, and when the schedule is due after that."""
+    """The nominal times to fire now, oldest first, and when the schedule is due after that."""
 
     times: tuple[datetime, ...]
     next_fire_at: datetime | None

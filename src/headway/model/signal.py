@@ -90,7 +90,7 @@ def satisfied(names: Sequence[str], match: str, there: Iterable[str]) -> bool:
 
 
 def reads_nothing(status: Status, *, is_machine: bool, ran: bool) -> bool:
-    """Whether nothing of a job would ever read a signal: it is over, or a plain job, which shows once it ran."""
+    """Whether nothing in the job will ever read a signal: it is over, or a plain job that has run."""
     return status in FINISHED or (ran and not is_machine)
 
 

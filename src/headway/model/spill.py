@@ -41,7 +41,7 @@ def may_refer(payload: str) -> bool:
 
 
 def name_again(artifact_id: str) -> str:
-    """The name where the attempt has a result already: a worker over HTTP that lost the answer says its end again."""
+    """The name for an attempt's second result: a worker over HTTP that lost the answer reports its end again."""
     return f".result-{artifact_id}.json"
 
 

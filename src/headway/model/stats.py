@@ -34,7 +34,7 @@ _HISTOGRAMS = msgspec.json.Decoder(list[dict[int, int]])
 LONGEST_MS = (1 << 31) - 1  # what a delta can hold
 
 SAMPLES = 32
-"""Of a transaction that ends more executions than this, the times of about so many are kept, for all of them."""
+"""If a transaction ends more executions than this, it keeps the times of about this many as a sample."""
 
 MOST_KINDS = 250
 """How many queues and kinds a tenant has in the numbers of one day; what comes later that day counts as `OTHER`."""

@@ -189,7 +189,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handling(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event comes to: a fire for each trigger that it meets; none where nobody listens."""
+    """What becomes of an event: a fire for each trigger that it meets; none where nobody listens."""
 
     event_id: str
     fires: tuple[NewFire, ...] = ()
@@ -250,7 +250,7 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be fired now."""
+    """What must fire now."""
 
     now: datetime  # by the clock that judges due times
     schedules: tuple[ResolvedTrigger, ...]  # soonest first

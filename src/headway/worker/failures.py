@@ -70,7 +70,7 @@ def consequence(outcome: Settlement) -> str:
         case "scheduled":
             return f"it is tried again in {show_ms(outcome.delay_ms)}"
         case "running" | "queued" | "waiting":
-            return "it goes on as its handle says"
+            return "its handle decides how it goes on"
         case "failed" if outcome.turn is not None and outcome.turn.outcome == "stop":
             return "the machine stops: the job has failed"
         case "failed":

@@ -217,7 +217,7 @@ class Maintenance:
     # stats
 
     def _fold_every_s(self) -> float:
-        # never less often than depths are to be sampled: one that is not needed costs a probe
+        # at least as often as depths are sampled: a round that finds nothing costs one probe
         return min(FOLD_EVERY_S * self._lease.workers, FOLD_MOST_S)
 
     async def _fold(self) -> None:

@@ -1,4 +1,4 @@
-"""What a worker counts about itself, where somebody wants to know: per batch, not per job, where that will do."""
+"""A worker's own metrics, counted only if somebody collects them; per batch instead of per job where possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class WorkerMetrics(ProcessMetrics):
     def watch(self, slots: Slots, settler: Settler, lease: Lease, loops: Sequence[Loop]) -> None:
-        """Give these as they are whenever somebody asks."""
+        """Report the current values whenever metrics are collected."""
         own: tuple[str, ...] = ()
         self.gauge("headway_worker_slots", lambda: {own: slots.total})
         self.gauge("headway_worker_slots_taken", lambda: {own: slots.taken})

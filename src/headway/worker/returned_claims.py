@@ -53,7 +53,7 @@ class ReturnedClaims:
         self._on_mismatch = on_mismatch
         self._mismatched: list[tuple[Claim, str]] = []
         self._uncertain = 0  # how often the answer to a claim was lost
-        self._reconciled = 0  # of these, how many a look at the store has cleared up
+        self._reconciled = 0  # how many of these were cleared up by asking the store
         self._says = Seldom(60)
         self._check_at = self._next_check(_CHECK_EVERY_LEASES)
 

@@ -289,7 +289,7 @@ def _tell(fire: Fire, trigger: Trigger | None) -> None:
     if fire.status == "failed":
         log.warning("a fire enqueued no job", **said)
     elif fire.status == "undelivered":
-        log.warning("a signal was not sent: nobody is there to get it", **said)
+        log.warning("a signal was not sent: no machine is there to receive it", **said)
     elif fire.status == "skipped" and fire.error is not None:
         log.warning("a schedule is too far behind to catch up on all", **said)
     elif fire.status != "skipped" or fire.event_id is None:

@@ -64,7 +64,7 @@ class SqliteOps(
     ClaimOnceVerbs,
     PolicyVerbs,
     CommittedVerbs,
-    SettleVerbs,  # after those that extend it, as Python wants
+    SettleVerbs,  # after those that extend it: Python's order of base classes
     ClaimVerbs,
     ReapVerbs,
     CancelVerbs,

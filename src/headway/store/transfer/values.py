@@ -115,7 +115,7 @@ def for_sqlite(layout: Layout, row: Row) -> Row:
 
 
 def arriving(layout: Layout, row: Row) -> Row:
-    """The row of the source as it shall be at the target: queues that the transfer paused run there."""
+    """The source's row as the target stores it: queues that the transfer paused run there."""
     if layout.name != "queues":
         return row
     names = [column.name for column in layout.columns]

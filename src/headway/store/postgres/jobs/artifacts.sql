@@ -1,4 +1,4 @@
--- Artifacts: rows about bytes that are elsewhere. Whoever writes bytes notes them as trash first, so that none are ever
+-- Artifacts: rows about bytes that are elsewhere. Bytes are noted as trash before they are written, so that none are ever
 -- unknown; keeping them takes them off that list, under the fence of their attempt.
 
 -- Lock the row of a running attempt, so that it does not end meanwhile; gives its tenant. Raises HW002.

@@ -1,4 +1,4 @@
-"""What is to be fired now, on PostgreSQL: schedules that are due, and events that wait."""
+"""Due: which schedules and events must fire now, with their triggers and templates."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from headway.store.ops import Batch, Row, Rows, Statement
 
 Library = Literal["apsw", "stdlib"]
 
-# kept prepared per connection; apsw moves a statement to the next place after each run, so one that is not used for
-# so many runs is compiled anew
+# statements kept prepared per connection; apsw drops one that was not used for this many runs, and compiles it again
+# the next time
 _STATEMENTS = 512
 _PAGES = 1_000  # copied at a time
 

@@ -108,8 +108,8 @@ where priority is not null
   and queued > 0
 
 -- name: some_queued
--- of each queue and priority the first ?1 in the order of claims, and when the first of them was queued; of one tenant
--- (?2), those of them that are its
+-- of each queue and priority the first ?1 in the order of claims, and when the first of them was queued; with a tenant
+-- (?2), only its own among those
 with recursive named (name) as (
   select min(queue)
   from jobs indexed by jobs_claim
@@ -177,8 +177,8 @@ with recursive lines (queue, priority) as (
 {queued_in_lines};
 
 -- name: some_others
--- of each other status the first ?2, and no less than 1,000 that limits have set aside, for which of them are in a queue
--- is told however few are counted; of one tenant (?1) those of them that are its
+-- of each other status the first ?2, but at least 1,000 that limits have set aside: that a queue has some is reported
+-- however few are counted; with a tenant (?1), only its own among those
 select queue, status, count(*), min(queued_at)
 from (
   select queue, status, queued_at, tenant_id

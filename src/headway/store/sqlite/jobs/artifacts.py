@@ -1,5 +1,5 @@
-"""Artifacts: rows about bytes that are elsewhere. Whoever writes bytes notes them as trash first, so that none are ever
-unknown; keeping them takes them off that list, under the fence of their attempt."""
+"""Artifacts: rows about bytes that are elsewhere. Bytes are noted as trash before they are written, so that none are
+ever unknown; keeping them takes them off that list, under the fence of their attempt."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _check(new: NewArtifact) -> Steps[str]:
 
 
 def _keep_payload(written: WrittenPayload, now: int) -> Steps[str | None]:
-    """The tenant whose payload it is now; None if it was before, or if no job refers to it."""
+    """The tenant that owns the payload from now on; None if it did already, or if no job refers to it."""
     if (yield Statement(_SQL["kept"], (written.id, written.job_id))):
         return None  # repeated
     owner = yield Statement(_SQL["refers"], (written.job_id, reference(written.id)))
@@ -131,8 +131,8 @@ def _keep_payload(written: WrittenPayload, now: int) -> Steps[str | None]:
 
 
 def copy_payloads(heirs: Mapping[str, str], now: int) -> Steps[None]:
-    """Let the new jobs that retry others have their payloads, too, where artifacts have these: both refer to the same
-    bytes, which are trash once neither has them."""
+    """Share spilled payloads with the new jobs that retry these: both refer to the same bytes, which become trash once
+    neither does."""
     rows = yield Statement(_SQL["copy_payloads"], (json_list(list(heirs.items())), now))
     if rows:
         yield Batch(_SQL["refer"], [(job_id, reference(job_id)) for (job_id,) in rows])

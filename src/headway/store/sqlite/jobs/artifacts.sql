@@ -135,7 +135,7 @@ insert into artifact_trash (id, store, path, since)
 values (?1, ?2, ?3, ?4);
 
 -- name: trash
--- no attempt ever runs again under the same fence. A store's name goes on after its @ with what people read
+-- no attempt ever runs again under the same fence. What follows the @ in a store's name is for people only
 select id, store, path
 from artifact_trash
 where substr(store, 1, instr(store || '@', '@') - 1) in (select value from json_each(?1))

@@ -37,8 +37,8 @@ class ClaimOnceVerbs(ClaimVerbs):
                 return (yield from _remembered(worker_id, claim_id))
             now = self._clock.now()
             if _is_due(lease_expires_at, lease_ms, now):
-                # a worker that runs something renews its lease by saying what: else jobs that it forgot would stay
-                # running
+                # a worker that runs jobs renews its lease by naming them: else those that it forgot would
+                # stay running
                 ((idle,),) = yield Statement(_SQL["idle"], (worker_id,))
                 if idle:
                     yield Statement(_SQL["renew"], (worker_id, now))

@@ -1,4 +1,4 @@
--- Differs because followers that were too many for the transaction of a job's end wait for it to be there.
+-- Differs because followers that did not fit into the transaction that ended the job still need its row.
 
 -- name: known
 select

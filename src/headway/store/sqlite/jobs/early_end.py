@@ -14,7 +14,7 @@ _SQL = statements("jobs/early_end")
 
 
 def cancel_rows(reasons: Mapping[int, str], now: int) -> Steps[None]:
-    """End jobs that do not run, each by its rowid for a reason."""
+    """End jobs that do not run; each is a rowid and a reason."""
     yield Batch(_SQL["cancel"], [(rowid, now, reason) for rowid, reason in reasons.items()])
     yield count_canceled(list(reasons), now)
 

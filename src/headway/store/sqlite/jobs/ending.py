@@ -112,7 +112,7 @@ def write_attempts_alike(rowids: Sequence[int], status: AttemptStatus, now: int)
 def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     """Write the moves: in batches, but those of unique keys one after another, as each may take the next one's.
 
-    Gives what `follow_ends` is to do then, if anything."""
+    Gives what is left for `follow_ends`, if anything."""
     finish: list[tuple[Any, ...]] = []
     again: list[tuple[Any, ...]] = []
     keyed: list[Ending] = []
@@ -171,7 +171,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
 
 
 def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[Ends]:
-    """Put back executions that never started: no attempt, no charge. Gives what `follow_ends` is to do then."""
+    """Put back executions that never started: no attempt, no charge. Gives what is left for `follow_ends`."""
     followed = [job.rowid for job in jobs if job.followed]
     leaving = (yield from leaving_jobs(followed)) if followed else {}
     departures: list[Departure] = []

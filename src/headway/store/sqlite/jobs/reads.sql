@@ -154,7 +154,7 @@ select named.value, (
 from json_each(?1) as named;
 
 -- name: some_of_default
--- among the first ?2 of each status, whoever's they are: the default tenant has no index of its own
+-- among the first ?2 of each status, of any tenant: the default tenant has no index of its own
 select named.value, case named.value
   when 'queued' then (
     select count(*)

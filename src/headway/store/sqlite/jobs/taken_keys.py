@@ -25,7 +25,7 @@ from headway.store.sqlite.order.limit_waiters import guard_queues_of
 _SQL = statements("jobs/taken_keys")
 _encode = msgspec.json.Encoder().encode
 
-Insert = Callable[[Mapping[int, NewJob]], Steps[list[Enqueued]]]  # by their places in the call
+Insert = Callable[[Mapping[int, NewJob]], Steps[list[Enqueued]]]  # by their index in the call
 Key = tuple[str, str, str]
 # as `by_unique_key` reads them and `replace` writes them
 _COLUMNS = (
@@ -75,7 +75,7 @@ class _Holder(msgspec.Struct):
 
 def replace_successors(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqueued]]:
     """Before the insert: replace those that are in line for the keys of these jobs, for they run last. Gives what is
-    answered then, by the job's place in the call."""
+    answered then, by the job's index in the call."""
     asked = {n: job for n, job in enumerate(jobs) if job.replaces}
     _, successors = yield from _look_up(asked)
     if not successors:
@@ -122,7 +122,7 @@ def answers(
 
 
 def by_idempotency_key(met: dict[int, NewJob]) -> Steps[dict[int, Enqueued]]:
-    """Those that were enqueued before with the same idempotency key: the job of that, by its place in the call."""
+    """Those that were enqueued before with the same idempotency key: the job of that, by its index in the call."""
     asked = {n: (job.tenant_id, job.kind, job.idempotency_key) for n, job in met.items() if job.idempotency_key}
     if not asked:
         return {}

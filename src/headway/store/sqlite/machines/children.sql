@@ -70,7 +70,7 @@ where machine.id = ?1
 limit ?2;
 
 -- name: stopped_by
--- why a machine's children are to stop: it is over, or one of them failed
+-- why a machine's children must stop: it is over, or one of them failed
 select id, status
 from jobs
 where id = ?1

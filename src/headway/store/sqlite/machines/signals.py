@@ -59,8 +59,8 @@ class SignalVerbs(Verbs):
 
 
 def send_signals(signals: Sequence[NewSignal], now: int) -> Steps[list[Sent]]:
-    """Put them into inboxes and wake who awaits them, under the write lock; what it raises, it raises before it has
-    written anything."""
+    """Put them into inboxes and wake the machines that await them, under the write lock. Raises before it writes
+    anything, or not at all."""
     check_signals(signals)
     targets = yield from _targets(signals)
     if any(map(_reads_nothing, targets)):

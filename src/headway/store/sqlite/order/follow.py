@@ -107,7 +107,7 @@ def follow_late(job_id: str, now: int) -> Steps[int]:
 
 
 def _trains_of(over: Iterable[Departure]) -> dict[TrainKey, None]:
-    # a new job that retries another is the locomotive in its stead: the train does not move
+    # a new job that retries another takes over as the locomotive: the train does not move
     return {
         (each.job.tenant_id, each.job.train): None for each in over if each.job.train is not None and each.heir is None
     }

@@ -45,7 +45,7 @@ class Decided(msgspec.Struct, frozen=True):
 
     held: list[str] = []
     machines: list[str] = []
-    failed: dict[str, str] = {}  # machine → the child that failed it: its other children are to stop
+    failed: dict[str, str] = {}  # machine → the child that failed it: its other children must stop
 
 
 def decide(over: Iterable[Departure]) -> Steps[Decided]:

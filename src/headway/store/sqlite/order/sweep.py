@@ -23,7 +23,7 @@ from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.reservations import any_expired, expire
 
 _SQL = statements("order/sweep")
-_LOOK_AHEAD = 1_000  # how far into a queue a job is looked for that holds the limit's free slot
+_LOOK_AHEAD = 1_000  # how far into a queue to look for a job that holds the limit's free slot
 
 
 @dataclass

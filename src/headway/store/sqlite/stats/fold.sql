@@ -15,7 +15,7 @@ where rowid <= ?1;
 select exists (select 1 from stat_deltas);
 
 -- name: known
--- the queues and kinds that days have numbers of
+-- the queues and kinds that have numbers on these days
 select stats.tenant_id, stats.at, stats.queue, stats.kind
 from json_each(?1) as wanted
 cross join stats

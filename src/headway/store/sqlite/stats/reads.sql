@@ -1,5 +1,5 @@
 -- name: stats
--- chosen by the index alone: of a table without rowids each row that is not wanted would be looked up, too
+-- filtered by the index alone: in a table without rowids, each row that the filter drops would be looked up, too
 select
   stats.at, stats.tenant_id, stats.queue, stats.kind, enqueued, started, succeeded, failed, retried, dead, canceled,
   lost, waits, runs, depth, oldest_ms

@@ -1,4 +1,4 @@
-"""Due: which schedules and events are to be fired now, with their triggers and templates."""
+"""Due: which schedules and events must fire now, with their triggers and templates."""
 
 from __future__ import annotations
 
