@@ -108,7 +108,7 @@ export class Context {
     this.#abort.abort(reason);
   }
 
-  /** What is to be said now. @internal */
+  /** What to report now. @internal */
   takeSaid(): Said {
     const said = this.#said;
     this.#said = {};

@@ -407,7 +407,7 @@ export interface ClaimIn {
   version?: string | undefined;
 }
 
-/** A claim that a worker holds, and what is to be shown of it. */
+/** A claim that a worker holds, and what to show of it. */
 export interface HeldIn {
   id: string;
   fence?: number | null | undefined;
@@ -434,7 +434,7 @@ export interface ChildIn {
   timeout?: string | number | undefined;
 }
 
-/** What a step comes to: exactly one of next, replay, await, spawn, sleep, done and stop. */
+/** What a step decided: exactly one of next, replay, await, spawn, sleep, done and stop. */
 export interface OutcomeIn {
   next?: string | undefined;
   replay?: true | undefined;

@@ -216,7 +216,7 @@ export class Worker {
     this.#forget(run);
   }
 
-  /** Everything that ran is lost; the next claim begins anew. */
+  /** Everything that ran is lost; the next claim starts over. */
   #lose(reason: string): void {
     this.#logger.warning(`the lease was lost: ${reason}`, { jobs: this.#running.size });
     for (const run of [...this.#running.values()]) this.#drop(run, new Stopped("lost", "the lease was lost"));

@@ -175,7 +175,7 @@ class ConnectorVerbs(VerbBase):
 
     def _keep_triggers(self, before: Connector | None, after: Connector | None, actor: str | None) -> Steps[None]:
         """Make, change and delete the triggers of a webhook endpoint, one for each of its events, in the transaction
-        that changes it. One that somebody deleted stays away until its event is added anew."""
+        that changes it. One that somebody deleted stays away until its event is added again."""
         old, new = ([] if each is None else each.events for each in (before, after))
         ops = self._store.ops
         for event in [*old, *(each for each in new if each not in old)]:

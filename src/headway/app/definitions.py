@@ -58,7 +58,7 @@ class DefinitionVerbs(VerbBase):
         return changed
 
     def delete_definition(self, kind: str, *, actor: str | None = None, conn: Any = None) -> None:
-        """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
+        """Delete a kind's definition and its changes; a worker that defines the kind writes it again when it starts."""
         self._run(self._delete_definition(kind, actor), conn)
         self._definitions.expire()
 

@@ -51,7 +51,7 @@ QUANTILES = (0.5, 0.95, 0.99)
 MOST_TENANTS = 50
 """Tenants with numbers of their own; the others are `other`."""
 MOST_ERRORS = 50
-"""Errors with a count of their own, the most frequent; others have none, for a sum of them would tell of no error."""
+"""Errors with a count of their own, the most frequent; others have none: a sum of different errors says nothing."""
 ERRORS_SHOWN = timedelta(hours=1)
 """For how long an error is shown after it was seen last, so that the next time has something to be compared with."""
 _NONE: tuple[str, ...] = ()

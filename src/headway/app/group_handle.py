@@ -64,7 +64,7 @@ class BlockingGroupHandle:
 
 
 def pauses(timeout: Duration | None) -> Iterator[float | None]:
-    """How long to pause before each next look; None, and no more, once the time is up."""
+    """How long to pause before each look; None, as the last one, once the time is up."""
     until = None if timeout is None else time.monotonic() + to_ms(timeout, "timeout") / 1_000
     pause_s = _FIRST_S
     while until is None or (left_s := until - time.monotonic()) > 0:

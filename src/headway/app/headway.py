@@ -170,8 +170,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
         return TenantView(self, tenant_ref(tenant))
 
     def _walled_tenant(self, tenant_id: str) -> Verbs:
-        """The same for callers that nobody vouches for: on PostgreSQL with roles, the database itself shows them that
-        tenant alone."""
+        """The same for untrusted callers: on PostgreSQL with roles, the database itself shows them only that tenant."""
         return TenantView(self, tenant_id, walled=True)
 
     # run

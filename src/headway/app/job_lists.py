@@ -14,7 +14,7 @@ class JobListVerbs(VerbBase):
     """A list is kept for ten minutes, for one key of the HTTP API."""
 
     def keep_list(self, ids: Sequence[str], *, key_id: str, action: str) -> str:
-        """Keep a list of jobs with what is to be done to them, JSON text; returns the token that names it."""
+        """Keep a list of jobs with the action for them, JSON text; returns the token that names it."""
         jobs = NewJobList(token=new_id(), tenant_id=self._visible_tenant, key_id=key_id, action=action, ids=tuple(ids))
         self._run(self._store.ops.keep_list(jobs))
         return jobs.token

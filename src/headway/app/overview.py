@@ -46,8 +46,8 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
         """What needs a person, most urgent first, each with a sentence why and the command that helps; and the numbers
         of the last hour, or of another time up to two days, together.
 
-        Silent workers and the state of the database are told by `app` alone, not by `app.tenant(…)`. Counts no more
-        than the first 1,000 jobs of each queue. Raises `InvalidJob`.
+        Only `app` itself, not `app.tenant(…)`, reports silent workers and the state of the database. Counts at most the
+        first 1,000 jobs of each queue. Raises `InvalidJob`.
         """
         now = from_micros(self.clock.now())
         died = self._run(self._stats("minute", since, None, ("queue", "kind"), None, None, died=True))

@@ -146,7 +146,7 @@ def _sync(folder: Path) -> None:
 
 
 class _Source:
-    """The blocks, and the error of whoever gives them: it says nothing about the folder."""
+    """The blocks; keeps an error of their source apart, since it says nothing about the folder."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self._blocks = blocks

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _IN_MEMORY = 8 * 1_048_576
 _AT_ONCE = 4 * 1_048_576
 _PATIENCE = timedelta(minutes=1)
-"""How long one that does not answer is asked again; obstore's three minutes keep a caller waiting for too long."""
+"""How long to retry a store that does not answer; obstore's own three minutes would keep callers waiting too long."""
 
 
 class Objects:

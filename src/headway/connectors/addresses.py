@@ -72,7 +72,7 @@ def fault(address: Address, allowed: Iterable[Network] = ()) -> str | None:
 def check(host: str, found: Sequence[str], allowed: Iterable[Network]) -> list[str]:
     """The addresses of a host, if requests may reach every one of them; raises `Denied`.
 
-    One that may not be reached is enough to refuse: otherwise whoever controls the name gets through by luck or order.
+    One forbidden address is enough to refuse: otherwise the owner of the name could get through by luck or order.
     """
     allowed = tuple(allowed)
     for text in found:

@@ -1,4 +1,4 @@
-"""What a person can do with a button: the route that it asks, what it says beforehand, and how to do it elsewhere."""
+"""What a person can do with a button: the route that it calls, what it says first, and how to do it elsewhere."""
 
 from __future__ import annotations
 

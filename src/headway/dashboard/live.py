@@ -20,7 +20,7 @@ from headway.logs import get_logger
 _log = get_logger("headway.dashboard")
 
 EVERY_S = 1.0
-"""How often a tenant's next page is made anew. Pages take turns: of five different ones, each comes every 5 seconds."""
+"""How often a tenant's next page is rendered. Pages take turns: of five different ones, each comes every 5 seconds."""
 _MOST_TABS = 1_000
 _MOST_WAITING = 20  # parts that a slow browser has not taken; it is dropped, and comes back by itself
 _encode = msgspec.json.Encoder().encode
@@ -110,7 +110,7 @@ class Live:
 
 
 class _Turns:
-    """The pages of one tenant that are open somewhere; each is made anew in its turn, for all tabs that show it."""
+    """The pages of one tenant that are open somewhere; each is rendered again in turn, for all tabs that show it."""
 
     def __init__(self) -> None:
         self._views: OrderedDict[str, _View] = OrderedDict()
@@ -150,7 +150,7 @@ class _Turns:
             except (HeadwayError, Refused):
                 continue  # the tab shows that it is out of date; a reload shows the error
             except Exception as error:
-                _log.error("a page could not be made anew", exc_info=error)
+                _log.error("a page could not be rendered again", exc_info=error)
                 continue
             for tab in tabs:
                 tab.show(parts)

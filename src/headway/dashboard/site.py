@@ -74,7 +74,7 @@ class Site:
         return self._live.tabs
 
     def let_in_once(self, token: str, key: str) -> None:
-        """Log in whoever shows this token first, with this key: for a person at this machine."""
+        """Log in the first visitor who shows this token, with this key: for a person at this machine."""
         self._links[token] = key
 
     async def _answer(self, request: Request, path: str) -> Response:

@@ -301,7 +301,7 @@ class MachineKind(Kind[..., Any]):
 
     @property
     def _payload_limit(self) -> int:
-        return self._binding.payload_limit  # its state, which every step writes anew: only its result may spill
+        return self._binding.payload_limit  # its state, which every step writes again: only its result may spill
 
     def check_state(self, version: int | None, state: str | None) -> None:
         """Raises `InvalidPayload` for a state that this version could not read; an unknown version is not checked."""

@@ -91,7 +91,7 @@ def positive(value: Any, option: str) -> dict[str, Any]:
 
 
 def spread_debounce(changes: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """A debounce is a delay that each enqueue starts anew: the job that has the key is replaced."""
+    """A debounce is a delay that each enqueue restarts: the job that has the key is replaced."""
     if "debounce_ms" not in changes:
         return
     for option in ("delay", "scheduled_for"):

@@ -312,7 +312,7 @@ class _Inspector:
 
 
 def _key(info: Any) -> Any:
-    # pydantic's annotations are inspected anew each time: only the class identifies the model
+    # pydantic's annotations are inspected again each time: only the class identifies the model
     return info.cls if isinstance(info, _inspect.CustomType) else id(info)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.errors import SchemaOutdated
 
 UNRELEASED = range(2, 10)
-"""Versions before the first release, which began to count anew at 1. When version 2 is released, these go."""
+"""Versions before the first release, which counts from 1 again. When version 2 is released, these go."""
 
 
 def newer(where: str, found: int, known: int) -> SchemaOutdated:

@@ -64,7 +64,7 @@ class Watchdog:
             at = traceback.extract_stack(frame)[-1]
             fields["at"] = f"{at.filename}:{at.lineno} in {at.name}: {at.line}"
         log.warning(
-            f"the event loop has been blocked for {blocked_s:.1f}s: everything in this worker waits for this code; make "
-            "it a plain def, which runs in a thread, or await what it waits for",
+            f"the event loop has been blocked for {blocked_s:.1f}s: everything in this worker waits for this code; "
+            "make it a plain def, which runs in a thread, or await what it waits for",
             **fields,
         )

@@ -354,7 +354,7 @@ class Worker:
         return await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body, dated=True))
 
     def _lose(self, reason: str) -> None:
-        """Everything that ran is lost. The next claim registers the worker anew. It keeps its id: a claim may be
+        """Everything that ran is lost. The next claim registers the worker again. It keeps its id: a claim may be
         waiting now, and what that brings belongs to the id."""
         log.warning(f"the lease was lost: {reason}", extra={"jobs": len(self._running)})
         for run in list(self._running.values()):

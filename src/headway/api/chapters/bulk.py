@@ -95,7 +95,7 @@ async def act_on_jobs(call: Call[ActionIn, None]) -> ActionDone:
     asked = call.body
     if asked.token is not None:
         if asked.action is not None or asked.filter is not None or asked.dry_run:
-            raise Refused(422, "the token says what is to be done, and to which jobs: leave the rest out")
+            raise Refused(422, "the token says what to do, and to which jobs: leave the rest out")
         return await _go_on(call, asked.token, asked.expect)
     if asked.action is None or asked.filter is None:
         raise Refused(422, "give action and filter, or the token of a dry run", faults=[Fault("missing", "/action")])

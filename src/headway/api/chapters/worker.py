@@ -195,7 +195,7 @@ async def _shown(call: Call[Any, None], worker_id: str, claims: list[Claim]) -> 
 
 
 class HeldIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A claim that a worker holds, and what is to be shown of it."""
+    """A claim that a worker holds, and what to show of it."""
 
     id: str
     fence: int | None = None

@@ -75,7 +75,7 @@ class EndedJob(msgspec.Struct):
     quotes=True,
 )
 async def complete_job(call: Call[CompleteIn, None]) -> EndedJob:
-    """Say that a job succeeded, or what its step comes to."""
+    """Say that a job succeeded, or what its step decided."""
     return await _end(call)
 
 

@@ -19,7 +19,7 @@ _MOST_JOINED = 65_536
 
 
 class Connection(HttpToolsProtocol):
-    """Closes connections that send a head bit by bit, or without end: each would take a place for good."""
+    """Closes connections that send a head bit by bit, or without end: each would hold a connection forever."""
 
     _in_head = True  # a request's head has not arrived completely; at first none has
     _received = 0  # bytes of that head

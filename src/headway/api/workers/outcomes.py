@@ -38,7 +38,7 @@ class ChildIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class OutcomeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"await_": "await"}):
-    """What a step comes to: exactly one of next, replay, await, spawn, sleep, done and stop."""
+    """What a step decided: exactly one of next, replay, await, spawn, sleep, done and stop."""
 
     next: str | U = msgspec.UNSET
     replay: Literal[True] | U = msgspec.UNSET

@@ -46,7 +46,7 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         return changed
 
     async def adelete_definition(self, kind: str, *, actor: str | None = None, conn: Any = None) -> None:
-        """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
+        """Delete a kind's definition and its changes; a worker that defines the kind writes it again when it starts."""
         await self._aensure_known(self._own_tenant)
         await self._arun(self._delete_definition(kind, actor), conn)
         self._definitions.expire()

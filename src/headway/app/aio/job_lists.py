@@ -15,7 +15,7 @@ class AsyncJobListVerbs(JobListVerbs, AsyncVerbBase):
     """The async twins of the verbs of `JobListVerbs`."""
 
     async def akeep_list(self, ids: Sequence[str], *, key_id: str, action: str) -> str:
-        """Keep a list of jobs with what is to be done to them, JSON text; returns the token that names it."""
+        """Keep a list of jobs with the action for them, JSON text; returns the token that names it."""
         await self._aensure_known(self._own_tenant)
         jobs = NewJobList(token=new_id(), tenant_id=self._visible_tenant, key_id=key_id, action=action, ids=tuple(ids))
         await self._arun(self._store.ops.keep_list(jobs))

@@ -149,7 +149,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
-        later, with max_attempts or payload with those; a machine keeps its payload, for its state came of it.
+        later, with max_attempts or payload with those; a machine keeps its payload: its state came from it.
         Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
         taken), `InvalidJob`.
         """

@@ -52,8 +52,8 @@ class AsyncOverviewVerbs(
         """What needs a person, most urgent first, each with a sentence why and the command that helps; and the numbers
         of the last hour, or of another time up to two days, together.
 
-        Silent workers and the state of the database are told by `app` alone, not by `app.tenant(…)`. Counts no more
-        than the first 1,000 jobs of each queue. Raises `InvalidJob`.
+        Only `app` itself, not `app.tenant(…)`, reports silent workers and the state of the database. Counts at most the
+        first 1,000 jobs of each queue. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
         now = from_micros(self.clock.now())

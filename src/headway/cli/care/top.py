@@ -46,7 +46,7 @@ class Top(msgspec.Struct, frozen=True):
 @click.option("--once", is_flag=True, help="Print it once; so it does where there is no terminal.")
 @pass_invocation
 def top(cli: Invocation, tenant: str | None, once: bool) -> None:
-    """Watch the overview in a terminal: problems, counts, queues and what runs, anew each second.
+    """Watch the overview in a terminal, updated each second: problems, counts, queues and what runs.
 
     \b
     p pauses it, s sorts the queues, 1 to 9 shows why a job runs or waits, q ends it.

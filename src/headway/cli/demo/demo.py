@@ -87,7 +87,7 @@ def _web(cli: Invocation, port: int, opens: bool) -> None:
     if sum(cli.code.counts(most=1).values()):
         raise Refused("this database has jobs already: give --url of an empty one, or none")
     say("filling   a shop with three tenants, about ten seconds")
-    logging.getLogger("headway").setLevel(logging.CRITICAL)  # its failures are to be looked at, not read
+    logging.getLogger("headway").setLevel(logging.CRITICAL)  # its failures are shown in the dashboard, not logged
     fill(cli.code)
     try:
         run(

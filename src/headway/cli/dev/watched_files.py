@@ -29,7 +29,7 @@ class WatchedFiles:
             try:
                 stat = entry.stat()
             except OSError:
-                continue  # it is just being written anew
+                continue  # it is being rewritten
             found[entry.path] = (stat.st_mtime_ns, stat.st_size)
             if len(found) >= _MOST:
                 break

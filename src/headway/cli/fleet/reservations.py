@@ -1,4 +1,4 @@
-"""`headway reservations`: the queues that somebody has for himself; take one, give one back."""
+"""`headway reservations`: the queues that are reserved for one holder; take one, give one back."""
 
 from __future__ import annotations
 

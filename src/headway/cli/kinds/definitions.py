@@ -234,7 +234,7 @@ def reset(cli: Invocation, kind: str, fields: tuple[str, ...]) -> None:
 @yes_option
 @pass_invocation
 def delete(cli: Invocation, /, kind: str, yes: bool) -> None:
-    """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts.
+    """Delete a kind's definition and its changes; a worker that defines the kind writes it again when it starts.
 
     \b
     headway definitions delete welcome --yes

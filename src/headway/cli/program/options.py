@@ -60,7 +60,7 @@ def options_of(given: dict[str, Any], over: Mapping[str, Any] | None = None) -> 
         pairs["tags"] = pairs["tags"].split(",")
     if pairs and whole is None and REDACTED in brief(over or {}):
         # `over` was read with its secrets masked, so it must not be written back
-        raise Refused("it has a secret option, which is not shown: give all options anew, with --options")
+        raise Refused("it has a secret option, which is not shown: give all options again, with --options")
     if pairs or whole is not None:
         given["options"] = {**(over or {} if whole is None else whole), **pairs}
     return given

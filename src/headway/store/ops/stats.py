@@ -16,7 +16,7 @@ class Stats(Protocol):
     def fold_stats(self, *, limit: int, depths: Sequence[Depth] | None = None) -> Op[int]:
         """Add up to `limit` deltas to the numbers of their minutes, hours and days, and delete them, in one
         transaction. With `depths`, also that sample, unless somebody has stored one of this minute. Gives how many
-        deltas: call it while there are as many as the limit. None if somebody else is at it."""
+        deltas: call it while there are as many as the limit. None while another session folds."""
         ...
 
     def depths(self) -> Op[list[Depth] | None]:
@@ -56,8 +56,8 @@ class Stats(Protocol):
 
     def fold_errors(self, *, limit: int) -> Op[int]:
         """Add up to `limit` executions that ended badly to the groups of their fingerprints, and note which was the
-        last of each job, in one transaction. Gives how many: call it while there are as many as the limit. None if
-        somebody else is at it."""
+        last of each job, in one transaction. Gives how many: call it while there are as many as the limit. None while
+        another session does that."""
         ...
 
     def errors(self, where: ErrorFilter) -> Op[list[ErrorGroup]]:

@@ -32,7 +32,7 @@ class Triggers(Protocol):
         ...
 
     def delete_definition(self, kind: str, *, actor: str | None) -> Op[bool]:
-        """Delete the definition of a kind, with what an operator changed; a worker that has the kind declares it anew
+        """Delete the definition of a kind, with what an operator changed; a worker that has the kind declares it again
         when it starts. Audited."""
         ...
 

@@ -53,7 +53,7 @@ def sync(source: Side, target: Side, layouts: list[Layout], transfer_id: str, *,
 
 
 def check(source: Side, target: Side, layouts: list[Layout], *, history: bool, tell: Tell) -> list[Compared]:
-    """Read both sides anew and compare them; raises `StoreError` where they differ."""
+    """Read both sides again and compare them; raises `StoreError` where they differ."""
     found = []
     for layout in layouts:
         scope = scope_of(layout.table, source.dialect, history=history)

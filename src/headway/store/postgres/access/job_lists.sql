@@ -10,7 +10,7 @@ as $$
   on conflict (token) do nothing
 $$;
 
--- What is to be done, how many jobs there are and how many have been acted on, and the next p_limit of them; nothing if
+-- The action, how many jobs there are and how many have been acted on, and the next p_limit of them; nothing if
 -- the list is unknown or older than p_kept_ms.
 create function headway.read_list(p_token uuid, p_tenant uuid, p_key_id text, p_kept_ms bigint, p_limit integer)
 returns table (action json, total integer, "position" integer, ids uuid[])

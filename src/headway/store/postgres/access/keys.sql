@@ -23,7 +23,7 @@ as $$
 declare
   v_now timestamptz := headway.now();
 begin
-  -- a key without a tenant is for all of them: only a trusted caller acts for nobody
+  -- a key without a tenant is for all of them: only a trusted caller can be without one
   perform headway.acting_tenant(coalesce(p_tenant, '00000000-0000-0000-0000-000000000000'));
   insert into headway.api_keys (
     id, secret_hash, name, role, mode, tenant_id, queues, kinds, expires_at, created_at, created_by)

@@ -22,7 +22,7 @@ as $$
      and s.valid_until > headway.now()
 $$;
 
--- Let sessions that were used be valid for longer.
+-- Extend sessions that were used.
 create function headway.extend_sessions(p_secret_hashes bytea[], p_valid_until timestamptz[]) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

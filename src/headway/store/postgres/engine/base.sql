@@ -23,7 +23,7 @@ create function headway.as_id(p_text text) returns uuid
 language sql immutable
 as $$ select case when p_text ~ '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$' then p_text::uuid end $$;
 
--- Whether a kind or a queue can have this name. No regular expression: it would be compiled anew in every session.
+-- Whether a kind or a queue can have this name. No regular expression: every session would compile it again.
 create function headway.is_name(p_name text) returns boolean
 language sql immutable parallel safe
 as $$

@@ -16,7 +16,7 @@ _PASSING = ("08", "531", "533", "57P", "40", "58", "25006")
 # those that condemn the data: its form, a constraint, its size. Any other failure (an internal error, no memory, a
 # statement_timeout) may work the next time, or in smaller parts
 _OF_THE_DATA = ("22", "23", "54")
-# a plan or prepared statement of this session is older than the functions, which were installed anew
+# a plan or prepared statement of this session is older than the functions, which were reinstalled
 STALE = frozenset({"XX000", "0A000", "26000"})
 _UNDONE = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 

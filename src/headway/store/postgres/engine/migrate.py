@@ -1,4 +1,4 @@
-"""Migrations on PostgreSQL: numbered scripts for tables, and the functions, installed anew when they change."""
+"""Migrations on PostgreSQL: numbered scripts for tables, and the functions, reinstalled when they change."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def state() -> Steps[State]:
 def migrate(to: int | None = None) -> Steps[list[str]]:
     """Bring the schema to a version (default: this library's), up or down, in the caller's transaction.
 
-    Gives what was done, a line each; nothing where nothing was to do.
+    Gives what was done, a line each; none if there was nothing to do.
     """
     found = yield from _recorded_alone()
     yield from _check_unreleased(found)

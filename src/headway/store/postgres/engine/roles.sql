@@ -10,7 +10,7 @@ begin
       execute format('create role %I nologin', v_role);
     end if;
   end loop;
-  -- so that the HTTP server can take it on; whoever made the role before may have reserved that right
+  -- so that the HTTP server can take it on; the maker of an existing role may have reserved that right
   begin
     execute format('grant %I to %I', headway.role_name('app'), current_user);
   exception when insufficient_privilege then

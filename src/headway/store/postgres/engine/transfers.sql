@@ -2,7 +2,7 @@
 
 -- Refuses every write but those of the transfer itself. A transfer makes triggers of it, on each table that it moves:
 -- a database that is not being moved pays nothing.
--- "or replace": triggers keep it while the other functions are installed anew
+-- "or replace": triggers keep it while the other functions are reinstalled
 create or replace function headway.refuse_moved() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

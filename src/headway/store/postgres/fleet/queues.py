@@ -37,7 +37,7 @@ select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.olde
 """
 _NAMED = " where $3::text[] is null or name = any ($3)"
 _ALL = f"with live as ({_LIVE.format(jobs='headway.jobs')}) {_REST} where $2::text[] is null or name = any ($2)"
-# of each other status the first $2, and no less than 1,000 that limits have set aside: a queue tells that it has some
+# of each other status the first $2, but at least 1,000 that limits have set aside: that a queue has some is reported
 # however few are counted
 _OTHERS = " union all ".join(
     "(select j.queue, j.status, j.queued_at, j.limited_by, j.tenant_id from headway.jobs j"  # noqa: S608

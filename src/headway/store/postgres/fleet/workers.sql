@@ -111,8 +111,8 @@ as $$
   delete from headway.workers w where w.id = p_worker
 $$;
 
--- What a live worker is to serve instead of what it was started with, an object of entries, total and order; over what
--- was set before, field by field. It takes that at its next heartbeat. Raises HW006 for a worker that is not there.
+-- Set what a live worker serves instead of what it was started with: an object of entries, total and order, each of which
+-- replaces what was set before. The worker learns of it at its next heartbeat. Raises HW006 for one that is not there.
 create function headway.set_worker(p_worker uuid, p_wanted json, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

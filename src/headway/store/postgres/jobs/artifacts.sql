@@ -180,8 +180,8 @@ begin
 end
 $$;
 
--- Let the new job that retries one have its payload, too, if an artifact has that: both refer to the same bytes, which are
--- trash once neither has them.
+-- Share the spilled payload of a job with the new job that retries it: both refer to the same bytes, which become trash
+-- once neither does.
 create function headway.copy_payload(p_from uuid, p_to uuid) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -202,7 +202,7 @@ $$;
 
 -- Bytes in these stores that no artifact has and none can have any more: deleted ones, those of an attempt that does not
 -- run, since no attempt ever runs again under the same fence, and payloads that no job has an hour after they were begun: an
--- enqueue that is still open has locked theirs. A store's name goes on after its @ with what people read.
+-- enqueue that is still open has locked theirs. What follows the @ in a store's name is for people only.
 create function headway.trash(p_stores text[], p_limit integer) returns table (id uuid, store text, path text)
 language sql security definer
 set search_path = pg_catalog, pg_temp

@@ -49,7 +49,7 @@ begin
   v_ids := '{}';
   v_fences := '{}';
   v_now := headway.now();
-  -- a worker that runs something renews its lease by saying what: else jobs that it forgot would stay running
+  -- a worker that runs jobs renews its lease by naming them: else those that it forgot would stay running
   if v_lease < v_now + v_lease_ms * interval '0.5 milliseconds'
      and not exists (select from headway.jobs j where j.worker_id = p_worker and j.status = 'running') then
     update headway.workers w

@@ -1,8 +1,8 @@
 -- Outcomes that handlers commit with their own rows.
 
--- Write the outcome of a running job into its row, in the caller's own transaction: whoever settles the job after that
--- has committed settles it by this outcome (settle_committed). Nothing follows from it before. Locks only that row,
--- which nobody but its own worker, the reaper and an operator's cancel ever want.
+-- Write the outcome of a running job into its row, in the caller's own transaction: once that has committed,
+-- the job is settled by this outcome (settle_committed). Nothing follows from it before. Locks only that row, which
+-- nobody but its own worker, the reaper and an operator's cancel ever needs.
 -- Raises HW002 if the job does not run under this fence any more, HW003 if it has an outcome already, HW006 if there is
 -- no such job, and 55P03 if another transaction of the handler has the row locked.
 create function headway.commit_outcome(p_id uuid, p_fence integer, p_outcome json) returns void

@@ -32,7 +32,7 @@ begin
                             join headway.jobs m on m.id = e.child_id
                            where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)
              then 'awaited'
-             -- its dependents are to wait for the job that retries it
+             -- its dependents must wait for the job that retries it
              when j.status = 'failed' and headway.is_retried(j.id)
                   and exists (select from headway.edges e where e.parent_id = j.id and e.state = 'pending')
              then 'unsettled'

@@ -36,7 +36,7 @@ create function headway.end_attempts(
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- one plan for good, by primary key: a plan made while the table was small must not outlive that
+-- always the plan by primary key: one made while the table was small must not outlive that
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off

@@ -60,8 +60,8 @@ $$;
 
 -- Insert one job, with every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5
 -- min'). The same as enqueue_many for a batch of one, without the cost of two dozen arrays. checked: the caller has
--- checked payload, meta and state, as the library does. debounce is a delay that each enqueue with the unique key starts
--- anew (on_conflict is replace, unless it is given), at most until debounce_max after the first. unique_for is how long a
+-- checked payload, meta and state, as the library does. debounce is a delay that each enqueue with the unique key
+-- restarts (on_conflict is replace, unless it is given), at most until debounce_max after the first. unique_for is how long a
 -- new job has its unique key at least. An untrusted caller may set queue, timeout, partition, concurrency and rate only
 -- as `restrict` allows. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
@@ -128,7 +128,7 @@ declare
   v_metered boolean;
   v_now timestamptz;
   v_checked text;
--- one statement as far as possible: every further expression is prepared anew in every transaction
+-- one statement as far as possible: every transaction prepares each further expression again
 begin
   if on_conflict not in ('return', 'raise') or coalesce(debounce, unique_for) is not null then
     -- what replaces other jobs, or opens a window, goes the general way

@@ -15,7 +15,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 -- a user's open transaction may hold a unique key that a job enters here: the other jobs do not wait for it
 set lock_timeout = '250ms'
--- one plan for good, by the index of running jobs and by primary key
+-- always the plan by the index of running jobs and by primary key
 set enable_seqscan = off
 set jit = off
 set enable_bitmapscan = off
@@ -157,7 +157,7 @@ end
 $$;
 
 -- End these executions, whose rows are locked, as lost. Charges a loss, unless the worker was stopping. The backoff is
--- a random part of twice the usual one, to part a job that kills its worker from the jobs that ran beside it.
+-- a random part of twice the usual one, to separate a job that kills its worker from the jobs that ran beside it.
 create function headway.lose(p_ids uuid[], p_now timestamptz)
 returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language sql

@@ -109,10 +109,10 @@ as $$
 $$;
 
 -- What becomes of those of these jobs whose on_conflict is replace or replace_or_follow: for each of the call, in order,
--- the job that it meets and the outcome: replace (that one is to be replaced; where a successor is in line for the key,
--- it is the one, for it runs last), left (it has run, and stays as it is), follow (this one is to be inserted as its
--- successor), again (nobody has the key: this one is to be inserted), or null, where nothing is to be replaced. Keeps
--- what an earlier round has decided: replaced, left.
+-- the job that it meets and the outcome: replace (replace that one; where a successor is in line for the key, that is the
+-- successor, which runs last), left (it has run, and stays as it is), follow (insert this one as its successor), again
+-- (nobody has the key: insert this one), or null, where nothing is replaced. Keeps what an earlier round has decided:
+-- replaced, left.
 create function headway.meet(
   p_own uuid,
   p_ids uuid[],
@@ -195,9 +195,9 @@ begin
 end
 $$;
 
--- Replace the jobs that `meet` says are to be replaced. Of several with one key the newest wins, value by value. Gives
+-- Replace the jobs that `meet` chose. Of several with one key the newest wins, value by value. Gives
 -- the outcomes: replaced, or again if one of the jobs has just moved, and nothing is replaced then. Locks those jobs in
--- order of id, and waits for whoever has them: what a claim had is running then.
+-- order of id, and waits for others to release them: what a claim had is running then.
 create function headway.replace_waiting(
   p_now timestamptz,
   p_ids uuid[],

@@ -65,7 +65,7 @@ begin
      set job_id = excluded.job_id, until = excluded.until
    where w.until <= p_now;
   -- the window of a job that was deleted. The insert has locked these rows, also those that it did not update; only a
-  -- new statement sees the jobs of whoever it waited for
+  -- new statement sees the jobs of the transactions that it waited for
   update headway.unique_windows w
      set job_id = a.job_id, until = a.until
     from unnest(v_asked) a

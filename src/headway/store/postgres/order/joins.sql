@@ -47,7 +47,7 @@ $$;
 create function headway.join_jobs(p_jobs uuid[], p_ended uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- one plan for good, by primary key: a plan made while the tables were small must not outlive that
+-- always the plan by primary key: one made while the tables were small must not outlive that
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off

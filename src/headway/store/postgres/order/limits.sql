@@ -91,9 +91,9 @@ begin
 end
 $$;
 
--- Lock a limit, to change it: its row, then alone the lock that claims share, so that the claims under way end first,
--- and the lock of this limit, so that until this transaction ends, claims start none of the jobs that the limit is about,
--- and all others.
+-- Lock a limit, to change it: its row; then, alone, the lock that claims share, so that the claims under way end first;
+-- and the lock of this limit, so that until this transaction ends, claims start only jobs that the limit does not
+-- concern.
 create function headway.lock_limit(p_scope text, p_name text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

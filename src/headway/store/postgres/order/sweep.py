@@ -1,4 +1,4 @@
-"""Sweep: repair what an outside hand broke."""
+"""Sweep: repair what SQL from outside broke."""
 
 from __future__ import annotations
 

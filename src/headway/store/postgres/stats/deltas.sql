@@ -1,5 +1,5 @@
--- Deltas: what a transaction did, left for fold_stats to add up. What settle and enqueue count, their own statements
--- insert.
+-- Deltas: what a transaction did, left for fold_stats to add up. Settle and enqueue insert theirs in
+-- their own statements.
 
 -- Count these jobs, which were canceled before they ran, or gave up their claim unstarted.
 create function headway.count_canceled(p_ids uuid[], p_now timestamptz) returns void
@@ -15,8 +15,8 @@ as $$
    group by j.tenant_id, j.queue, j.kind
 $$;
 
--- Of a batch of so many, the times of those are kept whose hash has none of these bits: of some 32, SAMPLES of
--- model/stats.py, chosen at random.
+-- Which jobs of a batch of this size keep their times: those whose hash has none of these bits, about 32 at random
+-- (SAMPLES of model/stats.py).
 create function headway.sampled(p_batch integer) returns integer
 language sql immutable
 as $$

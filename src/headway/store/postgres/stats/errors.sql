@@ -11,7 +11,7 @@ as $$
 $$;
 
 -- Take up to p_limit executions that ended badly, the oldest first: the caller adds them to their groups in the same
--- transaction (add_errors). None if somebody else is at it.
+-- transaction (add_errors). None while another session does that.
 create function headway.take_error_deltas(p_limit integer)
 returns table (
   at timestamptz, tenant_id uuid, queue text, kind text, job_id uuid, fence integer, status text, dead boolean,

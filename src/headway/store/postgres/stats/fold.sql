@@ -76,7 +76,7 @@ as $$
 $$;
 
 -- Add up to p_limit deltas, and a sample of depths if nobody has taken this minute's, to the numbers of their minutes,
--- hours and days, and delete them. Gives how many deltas; none if somebody else is at it. Locks rows that nobody else
+-- hours and days, and delete them. Gives how many deltas; none while another session folds. Locks rows that nobody else
 -- writes, but for prune_stats.
 create function headway.fold_stats(
   p_limit integer,

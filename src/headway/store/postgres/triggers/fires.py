@@ -304,7 +304,7 @@ def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps
 
 
 def _send(signals: Sequence[tuple[int, NewSignal]]) -> Steps[_Verdicts]:
-    """Send the signals of events' fires; that nobody is there to get one is noted, and no fault of the event's."""
+    """Send the signals of events' fires. Where no job can receive one, the fire says so; the event does not fail."""
     if not signals:
         return {}
     check_signals([signal for _, signal in signals])

@@ -146,7 +146,7 @@ begin
 end
 $$;
 
--- Send the signals of events' fires, each by itself: one that nobody is there to get does not stop the others. Gives for
+-- Send the signals of events' fires, each by itself: one that no job can receive does not stop the others. Gives for
 -- each its ordinal in the call (from 1) and the job that got it, and whether this call stored it; or why it was not sent.
 -- Otherwise as signal_many.
 create function headway.signal_each(
@@ -319,7 +319,7 @@ begin
 end
 $$;
 
--- The first step of `backfill`: the places (from 1) of those of these nominal times that the schedule has no fire for; null
+-- The first step of `backfill`: the ordinals (from 1) of those of these nominal times that the schedule has no fire for; null
 -- if there is no such schedule. Locks it. Raises HW003, HW004 (a time that has not come).
 create function headway.begin_backfill(p_trigger uuid, p_nominal_at timestamptz[], p_tenant uuid default null)
 returns bigint[]

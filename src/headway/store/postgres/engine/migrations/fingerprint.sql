@@ -1,4 +1,4 @@
--- A fingerprint of the schema: what migrations make, without what every installation of the functions makes anew, the
+-- A fingerprint of the schema: what migrations make, without what every installation of the functions makes again, the
 -- order of columns, and the roles' own policies. Equal fingerprints mean that the same functions work on both.
 select md5(string_agg(replace(part, 'headway.', ''), e'\n' order by replace(part, 'headway.', '') collate "C"))
   from (
@@ -36,7 +36,7 @@ select md5(string_agg(replace(part, 'headway.', ''), e'\n' order by replace(part
       join pg_policy p on p.polrelid = c.oid and p.polname <> 'worker_sees_all'
      where c.relnamespace = 'headway'::regnamespace
     union all
-    -- those of triggers and policies, which stay when the others are installed anew
+    -- those of triggers and policies, which stay when the others are reinstalled
     select concat_ws(' ', 'function', p.proname, p.prosecdef, p.proconfig::text, p.prosrc)
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
