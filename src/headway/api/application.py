@@ -143,7 +143,7 @@ class Api:
             exchange.log()
 
     async def aclose(self) -> None:
-        """Store what is still to be stored. A host that runs no lifespan calls this at its end."""
+        """Store what is not stored yet. A host that runs no lifespan calls this at its end."""
         if self._uses is not None:
             self._uses.cancel()
             self._uses = None

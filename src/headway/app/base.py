@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -37,6 +37,14 @@ _LONGEST_PAGE = 10_000
 L = TypeVar("L", bound=list[Any])
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class _Row(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Row)
 
 
 class VerbBase(TenantLookup):
@@ -110,6 +118,19 @@ class VerbBase(TenantLookup):
             return (yield from op.steps())
 
         return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)
+
+    def _found_to_change(
+        self,
+        noun: LockedNoun,
+        find: Callable[[str | UUID, str | UUID | None], Op[R]],
+        name: str | UUID,
+        tenant: str | UUID | None,
+        revisions: Collection[str] | None,
+    ) -> Steps[R]:
+        """The row of this name or id; where the caller asks for certain revisions, locked and one of these."""
+        found = yield from find(name, tenant).steps()
+        yield from self._lock_if_matching(noun, found.id, revisions, lambda: find(UUID(found.id), None))
+        return found
 
     def _lock_if_matching(
         self, noun: LockedNoun, ref: str, revisions: Collection[str] | None, read: Callable[[], Op[T]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -146,9 +145,7 @@ class ConnectorVerbs(VerbBase):
             raise InvalidJob("nothing to change was given")
 
         def steps() -> Steps[Connector]:
-            found = yield from self._connector(name, tenant).steps()
-            by_id = partial(self._connector, UUID(found.id), None)
-            yield from self._lock_if_matching("connector", found.id, if_match, by_id)
+            found = yield from self._found_to_change("connector", self._connector, name, tenant, if_match)
             fields = _fields(found.kind, given)
             if fields.get("enabled"):
                 fields["disabled_reason"] = None
@@ -164,9 +161,7 @@ class ConnectorVerbs(VerbBase):
         self, name: str | UUID, tenant: str | UUID | None, actor: str | None, if_match: Collection[str] | None
     ) -> Op[bool]:
         def steps() -> Steps[bool]:
-            found = yield from self._connector(name, tenant).steps()
-            by_id = partial(self._connector, UUID(found.id), None)
-            yield from self._lock_if_matching("connector", found.id, if_match, by_id)
+            found = yield from self._found_to_change("connector", self._connector, name, tenant, if_match)
             yield from self._keep_triggers(found, None, actor)
             op = self._store.ops.delete_connector(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())

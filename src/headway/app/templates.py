@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -194,9 +193,7 @@ class TemplateVerbs(EnqueueVerbs):
         change = TemplateChange(**self._template_fields(given))
 
         def steps() -> Steps[Template]:
-            found = yield from self._template(name, tenant).steps()
-            by_id = partial(self._template, UUID(found.id), None)
-            yield from self._lock_if_matching("template", found.id, if_match, by_id)
+            found = yield from self._found_to_change("template", self._template, name, tenant, if_match)
             op = self._store.ops.change_template(found.id, change, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps()) or _missing(found.name, found.tenant)
 
@@ -206,9 +203,7 @@ class TemplateVerbs(EnqueueVerbs):
         self, name: str | UUID, tenant: str | UUID | None, actor: str | None, if_match: Collection[str] | None
     ) -> Op[bool]:
         def steps() -> Steps[bool]:
-            found = yield from self._template(name, tenant).steps()
-            by_id = partial(self._template, UUID(found.id), None)
-            yield from self._lock_if_matching("template", found.id, if_match, by_id)
+            found = yield from self._found_to_change("template", self._template, name, tenant, if_match)
             op = self._store.ops.delete_template(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 

@@ -81,9 +81,9 @@ class TriggerRows(VerbBase):
         only_enabled = set(given) == {"enabled"} and template is None
 
         def steps() -> Steps[Trigger]:
-            found = yield from self._trigger_row(type_, name, tenant).steps()
-            by_id = partial(self._trigger_row, type_, UUID(found.id), None)
-            yield from self._lock_if_matching("trigger", found.id, if_match, by_id)
+            found = yield from self._found_to_change(
+                "trigger", partial(self._trigger_row, type_), name, tenant, if_match
+            )
             if not only_enabled:
                 refuse_declared(found)
             now = yield from self._store.ops.now().steps()
@@ -134,9 +134,9 @@ class TriggerRows(VerbBase):
         if_match: Collection[str] | None,
     ) -> Op[bool]:
         def steps() -> Steps[bool]:
-            found = yield from self._trigger_row(type_, name, tenant).steps()
-            by_id = partial(self._trigger_row, type_, UUID(found.id), None)
-            yield from self._lock_if_matching("trigger", found.id, if_match, by_id)
+            found = yield from self._found_to_change(
+                "trigger", partial(self._trigger_row, type_), name, tenant, if_match
+            )
             op = self._store.ops.delete_trigger(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 

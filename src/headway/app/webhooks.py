@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -119,9 +118,7 @@ class WebhookVerbs(ConnectorVerbs, EnqueueVerbs):
         overlap_ms = to_ms(overlap, "overlap")
 
         def steps() -> Steps[Connector]:
-            found = yield from self._endpoint(name, tenant).steps()
-            by_id = partial(self._connector, UUID(found.id), None)
-            yield from self._lock_if_matching("connector", found.id, if_match, by_id)
+            found = yield from self._found_to_change("connector", self._endpoint, name, tenant, if_match)
             now = yield from self._store.ops.now().steps()
             change = ConnectorChange(
                 of_revision=found.revision,

@@ -25,7 +25,7 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 class Keys:
-    """The keys that were used lately. Looks at the database once in some seconds for each."""
+    """The keys that were used lately. Asks the database about each every few seconds."""
 
     def __init__(self, app: Headway, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._app = app

@@ -24,7 +24,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 class Sessions:
-    """The sessions that were used lately. Looks at the database once in some seconds for each."""
+    """The sessions that were used lately. Asks the database about each every few seconds."""
 
     def __init__(
         self, app: Headway, keys: Keys, settings: ServerSettings, monotonic: Callable[[], float] = time.monotonic

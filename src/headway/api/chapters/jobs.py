@@ -182,7 +182,7 @@ def shown(job: Job) -> Answer:
 
 
 async def _outcome(call: Call[None, ResultQuery], job: Job) -> Outcome:
-    """How the job ended, or is now when the time is over, the client has gone, or the server is to end."""
+    """How the job ended, or is now when the time is over, the client has gone, or the server ends."""
     if not call.query.wait or job.status in FINISHED:
         return await call.verbs.aresult(job.id, timeout=0, raw=True)
     ended = asyncio.ensure_future(call.verbs.aresult(job.id, timeout=call.query.wait, raw=True))

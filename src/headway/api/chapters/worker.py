@@ -131,7 +131,7 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
     try:
         return await store.arun(op)
     except LeaseLost:
-        # reaped since its last request: what it ran is lost, and it begins anew
+        # reaped since its last request: what it ran is lost, and it starts over
         call.server.workers.forget(worker_id)
         await register()
         return await store.arun(op)

@@ -14,7 +14,7 @@ _EVERY_S = 5.0
 
 
 class SchemaWatch:
-    """Looks once in five seconds while there are requests, and at each request while the schema is another one."""
+    """Looks every five seconds while there are requests, and at each request while the schema is another one."""
 
     def __init__(self, app: Headway, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._app = app

@@ -88,8 +88,8 @@ async def read_upload(request: Request, limit: int) -> AsyncIterator[bytes]:
 
 
 def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: bool = False) -> Any:
-    """The body as this type; raises `Refused`. With `quotes` it may hold NUL characters, and lone surrogates beside no
-    result, which would be stored as it is."""
+    """The body as this type; raises `Refused`. With `quotes` it may hold NUL characters and, unless it has a result,
+    which would be stored as it is, lone surrogates."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     if media not in ("application/json", "application/merge-patch+json"):
         raise Refused(415, f"the body is {media}: send application/json")

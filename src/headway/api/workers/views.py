@@ -31,8 +31,7 @@ class SignalReceived(msgspec.Struct):
 
 class ClaimedJob(msgspec.Struct, kw_only=True):
     """A job to run now. Send (id, fence) with everything you report about it; `attempt_no` is `fence`, `definition_key`
-    is
-    `kind`. A machine has `step`, `state` (null: the payload is its state), `signals` and `children`."""
+    is `kind`. A machine has `step`, `state` (null: the payload is its state), `signals` and `children`."""
 
     id: str
     fence: int
