@@ -198,7 +198,12 @@ class MachineVerbs(VerbBase):
                 new = msgspec.structs.replace(new, checkpoint=checkpoint)
             copies = [
                 NewSignal(
-                    id=new_id(), job_id=new.id, name=each.name, payload=write(each.payload), dedup_key=each.dedup_key
+                    id=new_id(),
+                    job_id=new.id,
+                    name=each.name,
+                    payload=write(each.payload),
+                    dedup_key=each.dedup_key,
+                    created_by=each.created_by,
                 )
                 for each in seen
             ]

@@ -32,6 +32,7 @@ class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None  # whose job it must be; with a unique key, None is the default tenant
     dedup_key: str | None = None
     trace_id: str | None = None  # of what sent it
+    created_by: str | None = None  # who sent it, where that is known
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -55,6 +56,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     status: SignalStatus
     consumed_at: datetime | None
     fence: int | None  # the execution that consumed it
+    created_by: str | None = None  # who sent it, where that is known: a key of the HTTP API
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True):

@@ -184,6 +184,8 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> No
     said = work.say("complete", job, outcome={"spawn": children, "then": "end"} | read)
     assert said.json()["status"] == "waiting", said.text
     assert [each.status for each in app.signals(job_id)] == ["consumed", "pending"]
+    sent = root.get(f"/jobs/{job_id}/signals").json()["items"]
+    assert [each["created_by"] for each in sent] == [f"key:{root.get('/session').json()['key']['id']}", None]
     for child in work.claim():
         work.say("complete", child, result=child["payload"]["user_id"] - 10**30)
     (job,) = work.claim(kinds=["welcome", "order@1"])  # the version that its first outcome named

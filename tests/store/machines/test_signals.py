@@ -24,7 +24,7 @@ def test_every_field_of_a_signal_is_stored(db):
     job_id = db.machine(queue="shop")
     signal_id = new_id()
     sent_at = db.now()
-    sent = db.signal(job_id, "paid \u2603", {"n": [1, 2.5, None]}, id=signal_id, dedup_key="evt-7")
+    sent = db.signal(job_id, "paid \u2603", {"n": [1, 2.5, None]}, id=signal_id, dedup_key="evt-7", created_by="key:k")
     assert msgspec.structs.asdict(sent) == {"id": signal_id, "job_id": job_id, "queue": "shop", "created": True}
     db.advance("1m")
     claim = db.take(queue="shop")
@@ -49,6 +49,7 @@ def test_every_field_of_a_signal_is_stored(db):
             "status": "consumed",
             "consumed_at": consumed_at,
             "fence": 1,
+            "created_by": "key:k",
         }
     ]
 

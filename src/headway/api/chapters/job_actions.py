@@ -150,7 +150,7 @@ async def signal_job(call: Call[SignalIn, None]) -> Answer:
         except NotFound as error:
             await refuse_unless_replayed(call.verbs, call.request, error)
         signal = call.verbs.build_signal(job.id, body.name, body.payload or None, dedup_key=body.dedup_key)
-        signal = msgspec.structs.replace(signal, trace_id=call.trace)
+        signal = msgspec.structs.replace(signal, trace_id=call.trace, created_by=str(call.actor))
         (sent,) = await call.verbs.asignal_many([signal], request=call.request)
         made = SignalMade(sent.id, sent.created)
     except Replayed as again:

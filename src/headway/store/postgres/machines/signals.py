@@ -14,14 +14,15 @@ from headway.store.postgres.engine.verbs import read
 
 _SIGNAL = (
     "select id, job_id, queue, created from headway.signal_many($1::uuid[], $2::text[], $3::json[], $4::uuid[],"
-    " $5::text[], $6::text[], $7::uuid[], $8::text[], $9::text[], p_checked => true) order by ordinal"
+    " $5::text[], $6::text[], $7::uuid[], $8::text[], $9::text[], $10::text[], p_checked => true) order by ordinal"
 )
+_SENT = ("id", "name", "payload", "job_id", "kind", "unique_key", "tenant_id", "dedup_key", "trace_id", "created_by")
 _SIGNALS = """
 select s.id, s.job_id, s.name, s.payload::text, s.dedup_key, s.sent_at,
        case when s.fence is not null then 'consumed'
             when j.finished_at is not null then 'undelivered'
             else 'pending' end,
-       s.consumed_at, s.fence
+       s.consumed_at, s.fence, s.created_by
   from headway.signals s
   join headway.jobs j on j.id = s.job_id
  where s.job_id = $1::uuid
@@ -42,10 +43,7 @@ class SignalVerbs:
 
 
 def send(signals: Sequence[NewSignal]) -> Statement:
-    columns: list[list[Any]] = [
-        list(map(attrgetter(name), signals))
-        for name in ("id", "name", "payload", "job_id", "kind", "unique_key", "tenant_id", "dedup_key", "trace_id")
-    ]
+    columns: list[list[Any]] = [list(map(attrgetter(name), signals)) for name in _SENT]
     return Statement(_SIGNAL, [None if values.count(None) == len(values) else values for values in columns])
 
 

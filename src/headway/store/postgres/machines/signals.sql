@@ -18,6 +18,7 @@ create function headway.signal_many(
   p_tenants uuid[] default null,
   p_dedup_keys text[] default null,
   p_trace_ids text[] default null,
+  p_created_bys text[] default null,
   p_checked boolean default false
 ) returns table (ordinal bigint, id uuid, job_id uuid, queue text, created boolean)
 language plpgsql security definer
@@ -113,10 +114,10 @@ begin
   -- other's keys never deadlock; of a key that comes twice the first has it
   v_seqs := array(select nextval('headway.signals_seq_seq') from unnest(p_ids));
   with made as (
-    insert into headway.signals as s (id, seq, job_id, tenant_id, name, payload, dedup_key, trace_id, sent_at)
-    select u.id, u.seq, u.job_id, u.tenant_id, u.name, coalesce(u.payload, 'null'), u.dedup_key, u.trace_id, v_now
-      from unnest(p_ids, v_seqs, v_jobs, v_tenants, p_names, p_payloads, p_dedup_keys, p_trace_ids)
-           as u (id, seq, job_id, tenant_id, name, payload, dedup_key, trace_id)
+    insert into headway.signals as s (id, seq, job_id, tenant_id, name, payload, dedup_key, trace_id, created_by, sent_at)
+    select u.id, u.seq, u.job_id, u.tenant_id, u.name, coalesce(u.payload, 'null'), u.dedup_key, u.trace_id, u.created_by, v_now
+      from unnest(p_ids, v_seqs, v_jobs, v_tenants, p_names, p_payloads, p_dedup_keys, p_trace_ids, p_created_bys)
+           as u (id, seq, job_id, tenant_id, name, payload, dedup_key, trace_id, created_by)
      order by case when u.dedup_key is not null then u.job_id end, u.dedup_key, u.seq
     on conflict do nothing
     returning s.job_id, s.tenant_id

@@ -145,7 +145,8 @@ def put_signals(rows: Sequence[Row]) -> Batch:
 
 
 def signal_row(signal: NewSignal, job_id: str, tenant_id: str, now: int) -> Row:
-    return (signal.id, job_id, tenant_id, signal.name, signal.payload, signal.dedup_key, now, signal.trace_id)
+    said = (signal.name, signal.payload, signal.dedup_key, now, signal.trace_id, signal.created_by)
+    return (signal.id, job_id, tenant_id, *said)
 
 
 def _wake(signals: Sequence[NewSignal], targets: Sequence[_Target], created: set[str], now: int) -> Steps[None]:

@@ -28,8 +28,8 @@ join jobs as job
   and instr(job.unique_scope, '"' || job.status || '"') > 0;
 
 -- name: put
-insert into signals (id, job_id, tenant_id, name, payload, dedup_key, sent_at, trace_id)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+insert into signals (id, job_id, tenant_id, name, payload, dedup_key, sent_at, trace_id, created_by)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 on conflict do nothing
 returning id;
 
@@ -60,7 +60,7 @@ select
     when jobs.finished_at is not null then 'undelivered'
     else 'pending'
   end,
-  signals.consumed_at, signals.fence
+  signals.consumed_at, signals.fence, signals.created_by
 from signals
 join jobs
   on jobs.id = signals.job_id

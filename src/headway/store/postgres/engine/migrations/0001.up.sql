@@ -578,6 +578,7 @@ create table headway.signals (
   name text not null,
   dedup_key text collate "C",
   trace_id text, -- of what sent it
+  created_by text, -- who sent it, where that is known: key:ID
   payload json not null default 'null'
 ) with (
   autovacuum_vacuum_scale_factor = 0.02,

@@ -605,6 +605,7 @@ create table signals (
   consumed_at integer,
   fence integer,
   trace_id text,
+  created_by text,
   payload text not null
 ) strict;
 
