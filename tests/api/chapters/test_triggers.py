@@ -45,7 +45,12 @@ def test_a_schedule_and_an_event_trigger_live_as_the_contract_says(
     rest = ask.get(f"/jobs/triggers?limit=2&cursor={first['next_cursor']}").json()
     assert [each["id"] for each in first["items"] + rest["items"]] == [nightly["id"], again["id"], changed["id"]]
     assert [each["id"] for each in ask.get("/jobs/triggers?offset=2").json()["items"]] == [changed["id"]]
-    assert [each["id"] for each in ask.get("/jobs/triggers?trigger_type=event").json()["items"]] == [changed["id"]]
+    for query in ("trigger_type=event", "type=event", "event=provider.folder.updated"):
+        assert [each["id"] for each in ask.get(f"/jobs/triggers?{query}").json()["items"]] == [changed["id"]], query
+    assert ask.get("/jobs/triggers?trigger_type=event&type=schedule").status_code == 422
+    for bad in ({}, {"trigger_type": "event", "type": "schedule"}, {"type": "never"}):
+        said = ask.post("/jobs/triggers", json={"label": "x", "event": "e", "kind": "welcome", **bad})
+        assert (said.status_code, len(said.json()["errors"])) == (422, 1), said.text
 
     path = f"/jobs/triggers/{nightly['id']}"
     assert ask("PATCH", path, json={"label": "Syncs", "cron_expr": "0 3 * * *"}).json()["label"] == "Syncs"

@@ -137,8 +137,9 @@ def test_many_at_once(app: Headway, work: Any) -> None:
     _welcome(app, 5)
     one, two, three, four, five = work.claim()
     keys = [{"id": job["id"], "fence": job["fence"]} for job in (one, two, three, four, five)]
-    said = work.many("heartbeat", jobs=[keys[0] | {"note": "begun"}])
+    said = work.many("heartbeat", jobs=[{"id": one["id"].upper(), "fence": 1, "note": "begun", "log": "one"}])
     assert said.json()["released"] == []  # their claim's answer may be under way
+    assert (app.get(one["id"]).progress_note, app.get(one["id"]).log_tail) == ("begun", "one")
     app.cancel(one["id"])
     said = work.many("heartbeat", jobs=[*keys[:4], {"id": one["id"].replace(one["id"][:8], "0" * 8), "fence": 1}])
     body = said.json()

@@ -26,6 +26,7 @@ routes = Routes("triggers")
 
 U = msgspec.UnsetType
 _ALIASES = {
+    "trigger_type": "type",
     "event_name": "event",
     "cron_expr": "cron",
     "timezone": "tz",
@@ -34,12 +35,13 @@ _ALIASES = {
     "dedupe_window_seconds": "dedupe_window",
     "is_enabled": "enabled",
 }
+TriggerType = Literal["event", "schedule"]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
 _MOST_TIMES = 100
 _HARMLESS = {"enabled", "label", "description", "new_name"}
 
 _SHOWN: list[tuple[str, Any]] = [
-    ("trigger_type", Literal["event", "schedule"]),
+    ("trigger_type", TriggerType),
     ("event_name", str | None),
     ("cron_expr", str | None),
     ("timezone", str),
@@ -106,14 +108,17 @@ class TriggerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class TriggerIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
-    """A trigger to store; without a name it gets one made of its label."""
+    """A trigger to store, with its `trigger_type`; without a name it gets one made of its label."""
 
-    trigger_type: Literal["event", "schedule"]
+    trigger_type: TriggerType | U = msgspec.UNSET
+    type: TriggerType | U = msgspec.UNSET
 
 
 class TriggerQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
-    trigger_type: Literal["event", "schedule"] | None = None
+    trigger_type: TriggerType | None = None
+    type: TriggerType | None = None
     event_name: str | None = None
+    event: str | None = None
 
 
 class TriggerList(msgspec.Struct):
@@ -125,11 +130,17 @@ class TriggerList(msgspec.Struct):
 async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
     """List schedules and event triggers, oldest first."""
     query = call.query
+    for alias, name in (("trigger_type", "type"), ("event_name", "event")):
+        if len({getattr(query, alias), getattr(query, name)} - {None}) > 1:
+            raise Refused(422, f"{alias} and {name} mean the same, and differ", faults=[Fault("differs", alias)])
     await call.verbs.alearn(None)  # a kind's queue, for keys of some queues
 
     async def fetch(count: int, after: str | None) -> list[Trigger]:
         return await call.verbs.atriggers(
-            type=query.trigger_type or "any", event=query.event_name, limit=count, after=after
+            type=query.trigger_type or query.type or "any",
+            event=query.event_name or query.event,
+            limit=count,
+            after=after,
         )
 
     return await page(
@@ -141,7 +152,11 @@ async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
 async def create_trigger(call: Call[TriggerIn, None]) -> Answer:
     """Store a trigger: what it waits for, and what it makes of it."""
     options = given(call.body, _ALIASES)
-    type_ = options.pop("trigger_type")
+    type_ = options.pop("type", None)
+    if type_ is None:
+        raise Refused(
+            422, "which type? Give trigger_type: event or schedule", faults=[Fault("missing", "/trigger_type")]
+        )
     name = options.pop("name", None)
     if name is None and not options.get("label"):
         raise Refused(422, "it needs a label, or a name", faults=[Fault("missing", "/label")])

@@ -279,7 +279,9 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> HeartbeatsAnswer:
     worker_id = valid_worker_id(call.body.worker_id)
     held = call.body.jobs
     check_many(held, least=0)
-    claims = [(valid_id(each.id), fence_of(each)) for each in held]
+    for each in held:
+        each.id = valid_id(each.id)  # as it is stored
+    claims = [(each.id, fence_of(each)) for each in held]
     store = call.app.store
     reply = None
     if await call.server.workers.check(worker_id, call.key.id):
