@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import click
 import httpx2 as httpx
@@ -22,6 +24,8 @@ from headway.dashboard import Site
 from headway.dashboard.action_table import ACTIONS, Action
 from headway.dashboard.asset_files import Assets
 from headway.dashboard.list_table import LISTS
+from headway.dashboard.table import Page
+from headway.dashboard.visit import Visit
 from headway.model.key_text import new_key
 from tests.dashboard.conftest import HOSTILE, Dashboard
 
@@ -85,7 +89,17 @@ PAGES = {
 OF_ALL_TENANTS = ("/doctor", "/tenants", "/workers", "/keys", "/audit")  # what a super admin sees is everybody's
 
 
-def test_who_sees_which_page(dashboard: Dashboard) -> None:
+def test_who_sees_which_page(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    renderer = dashboard.site._renderer
+    whole = renderer.page
+
+    def with_its_live_parts(page: Page, visit: Visit | None, values: Mapping[str, Any]) -> str:
+        html = whole(page, visit, values)
+        for name, part in renderer.live_parts(page, visit).items() if visit is not None else ():
+            assert part.strip()[:60] in html or f'id="{name}"' not in html, (page.template, name)
+        return html
+
+    monkeypatch.setattr(renderer, "page", with_its_live_parts)
     # who may is decided by the table of routes: one store is asked by all roles, the other by who sees everything
     everyone = ("viewer", "producer", "operator", "admin", "worker", "superadmin")
     for role in everyone if dashboard.app.url.startswith("sqlite") else ("viewer", "superadmin"):

@@ -45,6 +45,7 @@ class Action:
     python: str
     fields: tuple[Field, ...] = ()
     danger: bool = False
+    confirm: str = ""  # the button of the question, where its label could mean "no"
     undo: str | None = None  # the action that takes it back
     opens: str | None = None  # the page of what it made
     leads_to: str | None = None  # where what it was about is gone: the page after it
@@ -123,6 +124,7 @@ ACTIONS: dict[str, Action] = {
             "app.cancel({id})",
             (_REASON,),
             danger=True,
+            confirm="Cancel the job",
             undo="retry-job",
         ),
         Action(
