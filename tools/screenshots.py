@@ -21,7 +21,7 @@ PICTURES = (
     ("overview-phone", "/", "light", PHONE),
     ("jobs", "/jobs", "light", WIDE),
     ("machine-dark", "waiting", "dark", WIDE),
-    ("trains", "/trains", "light", WIDE),
+    ("trains", "/trains/order%2F4711", "light", WIDE),
     ("errors", "/errors", "light", WIDE),
     ("triggers", "/triggers", "light", WIDE),
 )
