@@ -1,4 +1,5 @@
-"""Makes text safe for a terminal: characters that control it, or reverse the reading direction, become escapes."""
+"""Makes text safe for a terminal, where characters that control it, or reverse the reading direction, become escapes,
+and for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -12,6 +13,11 @@ _CLASS = (
 )
 _UNPRINTABLE = re.compile(f"[{_CLASS}]")
 _AND_BREAKS = re.compile(f"[{_CLASS}\\n\\t]")
+_UNSHOWN = "\\s\\0-\\x1f\\x7f-\\xa0\\xad\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff"
+# what a spreadsheet takes for a formula, also after what it does not show, or for the end of a cell
+_FORMULA = re.compile(f"[\\t\\r\\n]|[{_UNSHOWN}]*[-=+@＝＋－＠]")
+# the same where a spreadsheet with another separator begins a cell; matches every separator: no text is read twice
+_CELL_BEGINS = re.compile(f'([;\\t\\r\\n][{_UNSHOWN}"]*)([-=+@＝＋－＠])?')
 
 
 def printable(text: str) -> str:
@@ -40,3 +46,13 @@ def _escape(match: re.Match[str]) -> str:
 def _json_escape(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[index : index + 2].hex()}" for index in range(0, len(units), 2))
+
+
+def cell_text(text: str) -> str:
+    """The text of a CSV cell, with an apostrophe before what a spreadsheet would take for a formula.
+
+    >>> cell_text("=1+1"), cell_text("a;=1+1"), cell_text("a - b")
+    ("'=1+1", "a;'=1+1", 'a - b')
+    """
+    text = _CELL_BEGINS.sub(lambda found: f"{found[1]}'{found[2]}" if found[2] else found[0], text)
+    return f"'{text}" if _FORMULA.match(text) else text

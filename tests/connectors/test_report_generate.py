@@ -57,12 +57,13 @@ def made(app: Headway, *payloads: dict[str, Any], **options: Any) -> list[tuple[
 
 
 def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
-    formulas = ["=1+1", "+1", "-1", "@sum", "\t=1", "\r=1", " =1", "＝1", "-", '=HYPERLINK("http://x")']
+    formulas = ["=1+1", "+1", "-1", "@sum", "\t1", "\r1", " =1", "＝1", "-", '=HYPERLINK("http://x")']
     formulas += [f"{unseen}=1" for unseen in ("\ufeff", "\u200b", "\u00a0", "\x0b", "\x1f", "\u2028", " \u202e")]
     rows = [
         {"name": "A", "count": 2, "price": -1.5, "ok": True, "more": {"a": [1]}},
         {"name": HOSTILE, "count": 3, "none": None, "ok": False, "more": ["x", "y"]},
         *({"name": each, "count": 0} for each in formulas),
+        {"name": 'a;=1;"+1;b - c;\n@x', "count": 0},  # as a spreadsheet splits it whose separator is another
     ]
     chart = {"value": "count", "label": "name"}
     (of_csv, table), (of_json, text), (_, page) = made(
@@ -71,12 +72,12 @@ def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
         {"rows": rows, "format": "json", "limit": 2, "columns": ["count", "name"], "name": "out.json"},
         {"rows": rows, "format": "html", "title": HOSTILE, "chart": chart},
     )
-    assert (of_csv["name"], of_csv["rows"], of_csv["truncated"]) == ("report.csv", 19, False)
+    assert (of_csv["name"], of_csv["rows"], of_csv["truncated"]) == ("report.csv", 20, False)
     head, first, second, *rest = list(csv.reader(io.StringIO(table, newline="")))
     assert head == ["name", "count", "price", "ok", "more", "none"]
     assert first == ["A", "2", "-1.5", "true", '{"a": [1]}', ""]
     assert second[0] == HOSTILE
-    assert [row[0] for row in rest] == [f"'{each}" for each in formulas]
+    assert [row[0] for row in rest] == [*(f"'{each}" for each in formulas), "a;'=1;\"'+1;b - c;\n'@x"]
     found = json.loads(text)
     assert found["rows"] == [{"count": 2, "name": "A"}, {"count": 3, "name": HOSTILE}]
     assert (found["count"], found["truncated"], found["totals"], found["columns"]) == (
@@ -89,8 +90,8 @@ def test_rows_become_files_that_hurt_nobody(app: Headway) -> None:
     seen = Tags(page)
     assert "script" not in seen.names
     assert "img" not in seen.names
-    assert (seen.names.count("tr"), seen.names.count("rect"), seen.names.count("svg")) == (21, 19, 1)
-    assert "19 rows" in page
+    assert (seen.names.count("tr"), seen.names.count("rect"), seen.names.count("svg")) == (22, 20, 1)
+    assert "20 rows" in page
     assert '<td class="n">5</td>' in page  # the total
     assert '<th>name</th><th class="n">count</th>' in page
     assert re.search(r'<td class="w">=HYPERLINK', page)  # a long text keeps some width when it is printed

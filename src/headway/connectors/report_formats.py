@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from html import escape
@@ -15,10 +14,7 @@ import msgspec
 
 from headway.connectors.report_chart import Chart
 from headway.connectors.report_rows import Row, Rows, number_text, text_of, time_text
-
-_FORMULA = re.compile(r"[\t\r\n]|[\s\0-\x1f\x7f-\xa0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*[-=+@＝＋－＠]")
-"""How a cell begins that a spreadsheet would take for a formula, also after what it does not show, such as a byte order
-mark; or that ends its cell early."""
+from headway.printable import cell_text
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -83,11 +79,8 @@ async def as_csv(report: Report, rows: Rows) -> AsyncIterator[str]:
 
 
 def _cell(value: Any) -> Any:
-    """A number stays one; a text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    if _is_number(value):
-        return value
-    text = text_of(value)
-    return f"'{text}" if _FORMULA.match(text) else text
+    """A number stays one."""
+    return value if _is_number(value) else cell_text(text_of(value))
 
 
 def _lines(rows: Sequence[Sequence[Any]]) -> str:

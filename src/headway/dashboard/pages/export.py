@@ -16,12 +16,12 @@ from headway.dashboard.pages.errors import seen_since
 from headway.dashboard.shown.json_text import as_text, masked_json
 from headway.dashboard.table import Download, Pages
 from headway.dashboard.visit import Visit
+from headway.printable import cell_text
 
 pages = Pages()
 
 _PAGE = 200
 _TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -152,5 +152,4 @@ def _cell(value: Any) -> str | int | float:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     text = " ".join(value) if isinstance(value, (tuple, list)) else value if isinstance(value, str) else as_text(value)
-    # a spreadsheet takes it for a formula
-    return f"'{text}" if text and text.startswith(_FORMULAS) else text or ""
+    return cell_text(text or "")
