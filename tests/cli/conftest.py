@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -198,3 +199,21 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def answered(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[int, str, str]]:
+    """Runs `headway` on a terminal where a person types an answer; gives its exit code, output and errors."""
+
+    def call(*args: str, answer: str) -> tuple[int, str, str]:
+        controller, terminal = pty.openpty()
+        try:
+            process = start(*args, stdin=terminal)
+            os.write(controller, f"{answer}\n".encode())
+            out, err = process.communicate(timeout=180)
+        finally:
+            os.close(controller)
+            os.close(terminal)
+        return process.returncode, out, err
+
+    return call

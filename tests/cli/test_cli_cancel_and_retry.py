@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +11,6 @@ from headway import Headway
 from headway.model.ids import new_id
 
 Cli = Any
-Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.mark.parametrize("verb", ["show", "why", "cancel", "retry"])
@@ -81,19 +76,12 @@ def test_one_taken_key_does_not_keep_the_others_from_being_retried(cli: Cli, app
 
 @pytest.mark.parametrize(("answer", "code", "counts"), [("n", 1, {"queued": 3}), ("y", 0, {"canceled": 3})])
 def test_on_a_terminal_bulk_asks_first(
-    start: Start, app: Headway, answer: str, code: int, counts: dict[str, int]
+    answered: Any, app: Headway, answer: str, code: int, counts: dict[str, int]
 ) -> None:
     for number in range(3):
         app.enqueue("bill", {"order": number})
-    controller, terminal = pty.openpty()
-    try:
-        process = start("jobs", "cancel", "--kind", "bill", stdin=terminal)
-        os.write(controller, f"{answer}\n".encode())
-        out, err = process.communicate(timeout=180)
-    finally:
-        os.close(controller)
-        os.close(terminal)
-    assert process.returncode == code
+    found, out, err = answered("jobs", "cancel", "--kind", "bill", answer=answer)
+    assert found == code
     assert "cancel 3 jobs? [y/N]" in err
     assert out == ("" if code else "3 jobs canceled or asked to stop\n")
     assert app.counts() == counts

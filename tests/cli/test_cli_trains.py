@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +13,6 @@ from headway.model.train import Train
 
 Cli = Any
 Hand = Any
-Start = Callable[..., "subprocess.Popen[str]"]
 OnTerminal = Callable[..., list[str]]
 
 
@@ -237,18 +233,11 @@ def test_clear_needs_a_yes_and_counts(cli: Cli, either: Headway, hand: Hand) -> 
 
 @pytest.mark.parametrize(("answer", "code", "counts"), [("n", 1, {"queued": 1, "held": 2}), ("y", 0, {"canceled": 3})])
 def test_on_a_terminal_clear_asks_first(
-    start: Start, app: Headway, answer: str, code: int, counts: dict[str, int]
+    answered: Any, app: Headway, answer: str, code: int, counts: dict[str, int]
 ) -> None:
     cars(app, "dest_1", 3)
-    controller, terminal = pty.openpty()
-    try:
-        process = start("trains", "clear", "dest_1", stdin=terminal)
-        os.write(controller, f"{answer}\n".encode())
-        out, err = process.communicate(timeout=180)
-    finally:
-        os.close(controller)
-        os.close(terminal)
-    assert process.returncode == code
+    found, out, err = answered("trains", "clear", "dest_1", answer=answer)
+    assert found == code
     assert "cancel 3 jobs of train dest_1? [y/N]" in err
     assert out == ("" if code else "dest_1: 3 jobs canceled\n")
     assert app.counts() == counts

@@ -12,9 +12,8 @@ from headway.errors import Duplicate
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import NewJob
 from headway.model.machine import Checkpoint
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.tenant_ids import tenant_id
-
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 
 @dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headway.errors import Duplicate, InvalidJob
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import firing, job_of, new_fire
 from tests.tenant_ids import tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 
 @ALL_LIBRARIES

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from tests.store.triggers.trigger_calls import handling, new_fire
-
-
-@pytest.fixture
-def paid(db):
-    """A trigger on "paid" that was there before."""
-    made = db.listener("paid", name="on-paid", dedupe_window_ms=300_000)
-    db.advance("1s")
-    return made
 
 
 def fired(db, trigger, key, name="paid"):

@@ -9,9 +9,8 @@ import pytest
 
 from headway.errors import NotAllowed
 from headway.model.definition import FIELDS, NewDefinition
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import ODD_JSON, firing, handling, job_of, new_fire
-
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 CODE = NewDefinition(
     kind="invoice",
@@ -35,6 +34,7 @@ OTHER = NewDefinition(
     policy="{}",
     computed=False,
 )
+
 OPERATOR = {
     "description": "mine",
     "schema": '{"type": "string"}',

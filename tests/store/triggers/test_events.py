@@ -7,20 +7,11 @@ import pytest
 
 from headway.errors import Duplicate, InvalidJob
 from headway.model.ids import new_id
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import handling, job_of, new_event, new_fire, refused
 from tests.tenant_ids import tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
-POSTGRES = pytest.mark.parametrize("store", ["postgres"], indirect=True)
-
-
-@pytest.fixture
-def paid(db):
-    """A trigger on "paid" that was there before."""
-    made = db.listener("paid", name="on-paid", dedupe_window_ms=300_000)
-    db.advance("1s")
-    return made
 
 
 # handle

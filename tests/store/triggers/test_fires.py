@@ -11,11 +11,11 @@ from headway.errors import Duplicate
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.trigger import Firing, NewFire
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import firing, job_of, new_fire, new_schedule, refused
 from tests.tenant_ids import tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 
 # fire

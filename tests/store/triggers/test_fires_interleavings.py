@@ -9,17 +9,8 @@ import pytest
 
 from headway.errors import StoreBusy
 from headway.model.trigger import TriggerChange
+from tests.store.store_marks import POSTGRES
 from tests.store.triggers.trigger_calls import firing, handling, job_of, new_fire, states
-
-POSTGRES = pytest.mark.parametrize("store", ["postgres"], indirect=True)
-
-
-@pytest.fixture
-def paid(db):
-    """A trigger on "paid" that was there before."""
-    made = db.listener("paid", name="on-paid", dedupe_window_ms=300_000)
-    db.advance("1s")
-    return made
 
 
 @POSTGRES

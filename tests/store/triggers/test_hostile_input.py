@@ -10,6 +10,7 @@ import pytest
 
 from headway.errors import InvalidJob
 from headway.model.ids import new_id
+from tests.store.store_marks import POSTGRES
 from tests.store.triggers.trigger_calls import (
     firing,
     handling,
@@ -19,7 +20,6 @@ from tests.store.triggers.trigger_calls import (
     own_transaction,
 )
 
-POSTGRES = pytest.mark.parametrize("store", ["postgres"], indirect=True)
 REFUSED = (psycopg.errors.CheckViolation, apsw.ConstraintError)
 LONGEST_MS = 3_162_240_000_000
 NO_OBJECTS = ["null", "[]", "0", '"text"', "true"]

@@ -7,6 +7,7 @@ import pytest
 from headway.errors import NotFound, StoreBusy
 from headway.model.trigger import TriggerChange
 from headway.store.ops import Op, Statement
+from tests.store.store_marks import POSTGRES
 from tests.store.triggers.trigger_calls import (
     firing,
     handling,
@@ -16,8 +17,6 @@ from tests.store.triggers.trigger_calls import (
     new_listener,
     new_schedule,
 )
-
-POSTGRES = pytest.mark.parametrize("store", ["postgres"], indirect=True)
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import firing, new_schedule
-
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 
 def starting(db, **options):

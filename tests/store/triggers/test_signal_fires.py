@@ -9,11 +9,11 @@ from headway.errors import InvalidJob, InvalidPayload
 from headway.model.ids import new_id
 from headway.model.signal import NewSignal
 from headway.model.trigger import NewFire, TriggerChange
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import handling, new_listener
 from tests.tenant_ids import tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 
 @pytest.fixture

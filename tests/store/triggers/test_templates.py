@@ -8,11 +8,11 @@ import pytest
 from headway.errors import Duplicate, NotAllowed
 from headway.model.ids import new_id
 from headway.model.job import Report
+from tests.store.store_marks import ALL_LIBRARIES
 from tests.store.triggers.trigger_calls import ODD_JSON, new_template, own_transaction
 from tests.tenant_ids import tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
-ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
 
 @ALL_LIBRARIES
