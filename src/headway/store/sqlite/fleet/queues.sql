@@ -65,6 +65,38 @@ where (status = 'held' or status = 'waiting')
   and (?1 is null or tenant_id = ?1)
 group by queue, status;
 
+-- part: queued_names
+-- the queues that have something to claim, and null at the end: a skip scan, instead of a scan over all queued jobs
+queued (name) as (
+  select min(queue)
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+  union all
+  select (
+    select min(queue)
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue > queued.name
+  )
+  from queued
+  where queued.name is not null
+)
+
+-- part: next_line
+-- of the same queue, by the next priority
+select queue, (
+  select min(priority)
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+    and queue = lines.queue
+    and priority > lines.priority
+)
+from lines
+where priority is not null
+
 -- part: queued_in_lines
 select queue, 'queued', case
   when ?2 is null then (
@@ -110,43 +142,19 @@ where priority is not null
 -- name: some_queued
 -- of each queue and priority the first ?1 in the order of claims, and when the first of them was queued; with a tenant
 -- (?2), only its own among those
-with recursive named (name) as (
-  select min(queue)
-  from jobs indexed by jobs_claim
-  where status = 'queued'
-    and limited_by is null
-  union all
-  select (
-    select min(queue)
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue > named.name
-  )
-  from named
-  where named.name is not null
-),
+with recursive {queued_names},
 lines (queue, priority) as (
   select name, (
     select min(priority)
     from jobs indexed by jobs_claim
     where status = 'queued'
       and limited_by is null
-      and queue = named.name
+      and queue = queued.name
   )
-  from named
+  from queued
   where name is not null
   union all
-  select queue, (
-    select min(priority)
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue = lines.queue
-      and priority > lines.priority
-  )
-  from lines
-  where priority is not null
+  {next_line}
   limit 10000
 )
 {queued_in_lines};
@@ -163,16 +171,7 @@ with recursive lines (queue, priority) as (
   )
   from json_each(?3)
   union all
-  select queue, (
-    select min(priority)
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue = lines.queue
-      and priority > lines.priority
-  )
-  from lines
-  where priority is not null
+  {next_line}
 )
 {queued_in_lines};
 

@@ -34,30 +34,7 @@ set wanted = ?2
 where id = ?1;
 
 -- name: queue_names
--- a skip scan over jobs_claim, instead of a scan over all queued jobs
-with recursive queued (name) as (
-  select queue
-  from (
-    select queue
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-    order by queue
-    limit 1
-  )
-  union all
-  select (
-    select queue
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue > queued.name
-    order by queue
-    limit 1
-  )
-  from queued
-  where queued.name is not null
-)
+with recursive {fleet/queues.queued_names}
 select name
 from queued
 where name is not null

@@ -58,33 +58,18 @@ set value = excluded.value;
 
 -- name: depths
 -- of each queue the first 100,000 in the order of claims, and as many that limits have set aside
-with recursive named (name) as (
-  select min(queue)
-  from jobs indexed by jobs_claim
-  where status = 'queued'
-    and limited_by is null
-  union all
-  select (
-    select min(queue)
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue > named.name
-  )
-  from named
-  where named.name is not null
-)
+with recursive {fleet/queues.queued_names}
 select tenant_id, queue, kind, count(*), max(0, (?1 - min(queued_at)) / 1000)
 from (
   select waiting.tenant_id, waiting.queue, waiting.kind, waiting.queued_at
-  from named
+  from queued
   join jobs as waiting
     on waiting.rowid in (
       select rowid
       from jobs indexed by jobs_claim
       where status = 'queued'
         and limited_by is null
-        and queue = named.name
+        and queue = queued.name
       order by priority, position, id
       limit 100000
     )
