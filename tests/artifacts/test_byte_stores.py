@@ -105,7 +105,7 @@ def test_data_of_every_form_becomes_blocks(tmp_path: Path) -> None:
     assert b"".join(blocks("é")) == "é".encode()
     assert b"".join(blocks(["a", b"b", "é"])) == b"ab\xc3\xa9"
     for wrong in (7, None, [1, 2], {"a": 1}.items()):
-        with pytest.raises(InvalidArtifact, match="cannot be made of"):
+        with pytest.raises(InvalidArtifact, match="cannot be made from"):
             list(blocks(wrong))  # type: ignore[arg-type]
 
 

@@ -109,8 +109,8 @@ class TriggerVerbs(TriggerRows):
     def preview_trigger(
         self, name: str, event: str, sample: Any = None, **options: Unpack[TriggerOptions]
     ) -> Rehearsal:
-        """A dry run before it is stored: what the trigger that `create_trigger` would make of these would do with such
-        an event, whose payload is `sample`, or the error. Raises `InvalidJob`, `NotFound` (the template)."""
+        """A dry run before it is stored: what a trigger with these options would do with an event whose payload is
+        `sample`, or the error. Raises `InvalidJob`, `NotFound` (the template)."""
         conn = options.pop("conn", None)
         self.learn(conn)
         return self._run(self._preview_trigger(name, event, sample, options), conn)

@@ -67,4 +67,4 @@ def _bytes(piece: Any) -> bytes:
 
 
 def _wrong(data: Any) -> str:
-    return f"an artifact cannot be made of {type(data).__name__}: give bytes, a string, a Path or a file"
+    return f"an artifact cannot be made from {type(data).__name__}: give bytes, a string, a Path or a file"

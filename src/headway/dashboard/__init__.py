@@ -1,4 +1,4 @@
-"""The dashboard: pages for people, made of the API's own answers and held to the API's own permissions."""
+"""The dashboard: pages for people, made from the API's own answers and held to the API's own permissions."""
 
 from typing import Unpack
 

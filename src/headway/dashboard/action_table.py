@@ -351,7 +351,7 @@ ACTIONS: dict[str, Action] = {
             "Delete",
             "DELETE",
             "/templates/{id}",
-            "It is gone for good, unless a trigger uses it. The jobs that were made of it stay.",
+            "It is gone for good, unless a trigger uses it. The jobs that were made from it stay.",
             "The template is deleted.",
             "templates delete {id}",
             "app.delete_template({id})",

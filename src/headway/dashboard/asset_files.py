@@ -1,4 +1,4 @@
-"""The files that pages load: styles and scripts, each under a name made of its content, so that it can be kept."""
+"""The files that pages load: styles and scripts, each under a name made from its content, so that it can be kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kind: what `@app.job` makes of a function: still callable, and enqueueable."""
+"""Kind: what `@app.job` turns a function into: still callable, and enqueueable."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Machine:
 
     @classmethod
     def kind(cls) -> MachineKind:
-        """The kind that `@app.machine` made of this class; raises `InvalidJob` if there is none, or several."""
+        """The kind that `@app.machine` made from this class; raises `InvalidJob` if there is none, or several."""
         match cls._kinds:
             case [kind]:
                 return kind

@@ -48,7 +48,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Its id: made of the kind, so the same in every database."""
+        """Its id: made from the kind, so the same in every database."""
         return str(uuid.uuid5(_IDS, self.kind))
 
 

@@ -1,7 +1,7 @@
 """Errors grouped: executions that ended badly in the same way have one fingerprint.
 
-The fingerprint is made of the kind, the error's type and its place in the application's code, or, where the text shows
-no place, of the message without its numbers, ids and quoted words. A settle, a reap, or SQL's `fail` stores the text
+The fingerprint is made from the kind, the error's type and its place in the application's code; where the text shows no
+place, from the message without its numbers, ids and quoted words. A settle, a reap, or SQL's `fail` stores the text
 beside the attempt, in the same transaction; `fold_errors` reads it there, in Python on both stores, so that all of them
 are fingerprinted by the same rules.
 """

@@ -93,7 +93,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()  # ids of the jobs that must be over before
     on_failure: OnFailure = "stop"  # if one of those did not succeed: end canceled, or run anyway
     checkpoint: Checkpoint | None = None  # where a machine begins, and who spawned it
-    # what it was made of
+    # what it was made from
     template_id: str | None = None
     template_revision: int | None = None
     trigger_id: str | None = None  # the schedule or event trigger
@@ -342,7 +342,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: str | None
     parent_id: str | None  # the machine that spawned it
     log_end: int | None  # how many characters were logged in all: log_tail are the last of them
-    template_id: str | None  # the template that it was made of
+    template_id: str | None  # the template that it was made from
     template_revision: int | None
     trigger_id: str | None  # the schedule or event trigger that made it
     tags: tuple[str, ...]

@@ -23,7 +23,7 @@ class NewTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """A template as it is stored; `revision` counts its changes, and a job made of it keeps the number."""
+    """A template as it is stored; `revision` counts its changes, and a job made from it keeps the number."""
 
     id: str
     tenant_id: str

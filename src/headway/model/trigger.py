@@ -213,7 +213,7 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
-    """A time of a schedule's past, and what a backfill made of it."""
+    """A time of a schedule's past, and what a backfill made from it."""
 
     nominal_at: datetime
     status: Literal["planned", "enqueued", "deduped", "fired"]  # planned: a dry run. fired: it had fired before

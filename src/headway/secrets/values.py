@@ -51,7 +51,7 @@ class Known:
 _lock = threading.Lock()
 _own: dict[str, None] = {}  # the engine's: passwords of its databases
 _resolved: dict[str, None] = {}  # given to any execution of this process
-_views: dict[str, tuple[Any, Known]] = {}  # by name, with the environment that it was made of
+_views: dict[str, tuple[Any, Known]] = {}  # by name, with the environment that it was made from
 _revision = 0  # of the engine's values
 
 

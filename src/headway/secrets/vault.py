@@ -39,7 +39,7 @@ class Vault:
             ((name, grant) for name, grant in grants.items() if _is_pattern(name)), key=lambda each: -len(each[0])
         )
         self._given: dict[str, set[str]] = {}  # the names of what a tenant's executions got, by the tenant's id
-        self._views: dict[str, tuple[Any, int, int, Known]] = {}  # by the tenant's id, with what it was made of
+        self._views: dict[str, tuple[Any, int, int, Known]] = {}  # by the tenant's id, with what it was made from
 
     def keyring(self, kind: str, owner: Owner, *, by_code: bool) -> Keyring:
         """For one execution of a kind, defined by code or not."""

@@ -41,7 +41,7 @@ def perform_step(
     ctx: StepContext | None = None,
     **claim: Any,
 ) -> Outcomes:
-    """Call one step of a machine with the context that `step_context` makes of the rest; gives its outcome.
+    """Call one step of a machine with the context that `step_context` makes from the rest; gives its outcome.
 
     An outcome that the step settles with `ctx.settle` counts as committed; nothing is written to its `conn`. The
     outcome is checked as a worker checks it, and can be compared: steps are names in it, and it has the state even

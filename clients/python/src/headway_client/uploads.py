@@ -95,4 +95,4 @@ def _bytes(piece: Any) -> bytes:
 def _wrong(data: Any) -> str:
     if isinstance(data, AsyncIterable):
         return "artifact(…) cannot await an async iterator: await ctx.aartifact(…)"
-    return f"an artifact cannot be made of {type(data).__name__}: give bytes, a string, a Path, a file or an iterator"
+    return f"an artifact cannot be made from {type(data).__name__}: give bytes, a string, a Path, a file or an iterator"

@@ -107,7 +107,7 @@ async def get_event(call: Call[None, None]) -> Event:
 
 @routes.get("/events/{id}/fires", roles=VIEWERS, query=PageQuery, answers={200: FireList}, problems=(404, 422))
 async def list_event_fires(call: Call[None, PageQuery]) -> Listed:
-    """List what triggers made of an event, newest first."""
+    """List what triggers made from an event, newest first."""
     event = await _visible(call)
 
     async def fetch(count: int, before: str | None) -> list[Fire]:

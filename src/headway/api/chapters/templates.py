@@ -77,7 +77,7 @@ async def list_templates(call: Call[None, PageQuery]) -> Listed:
 
 @routes.post("/templates", roles=ADMINS, body=TemplateChange, answers={201: TemplateView}, problems=(403, 409, 422))
 async def create_template(call: Call[TemplateChange, None]) -> Answer:
-    """Store a template. Its payload may be incomplete: it is validated when a job is made of it."""
+    """Store a template. Its payload may be incomplete: it is validated when a job is made from it."""
     fields = given(call.body, _ALIASES)
     if not fields.get("name") or not fields.get("kind"):
         raise Refused(422, "a template needs a name and a kind")

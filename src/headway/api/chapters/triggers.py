@@ -108,7 +108,7 @@ class TriggerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class TriggerIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
-    """A trigger to store, with its `trigger_type`; without a name it gets one made of its label."""
+    """A trigger to store, with its `trigger_type`; without a name it gets one made from its label."""
 
     trigger_type: TriggerType | U = msgspec.UNSET
     type: TriggerType | U = msgspec.UNSET
@@ -150,7 +150,7 @@ async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
 
 @routes.post("/jobs/triggers", roles=ADMINS, body=TriggerIn, answers={201: TriggerView}, problems=(404, 409, 422, 429))
 async def create_trigger(call: Call[TriggerIn, None]) -> Answer:
-    """Store a trigger: what it waits for, and what it makes of it."""
+    """Store a trigger: what it waits for, and what it makes then."""
     options = given(call.body, _ALIASES)
     type_ = options.pop("type", None)
     if type_ is None:
@@ -226,7 +226,7 @@ class UnsavedIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
 
 @routes.post("/jobs/triggers/test", roles=ADMINS, body=UnsavedIn, answers={200: Rehearsal}, problems=(404, 422))
 async def test_unsaved(call: Call[UnsavedIn, None]) -> Rehearsal:
-    """Say what an event trigger would make of a sample event, before it is stored. Nothing is stored."""
+    """Say what an event trigger would make from a sample event, before it is stored. Nothing is stored."""
     options = given(call.body, _ALIASES)
     sample, name, event = options.pop("sample"), options.pop("name", None), _event_of(options)
     await _check_bounds(call, options)
@@ -301,7 +301,7 @@ class TestIn(msgspec.Struct, forbid_unknown_fields=True):
 
 @routes.post("/jobs/triggers/{id}/test", roles=OPERATORS, body=TestIn, answers={200: Rehearsal}, problems=(404, 422))
 async def test_trigger(call: Call[TestIn, None]) -> Rehearsal:
-    """Say what it would make of a sample event, or a schedule of this moment. Nothing is stored."""
+    """Say what it would make from a sample event, or a schedule of this moment. Nothing is stored."""
     trigger = await _visible(call)
     if trigger.type == "schedule":
         return await call.verbs.atest_schedule(UUID(trigger.id), call.body.payload)
@@ -409,5 +409,5 @@ async def _check_own(call: Call[Any, Any], trigger: Trigger) -> None:
 
 
 def _name_of(label: str) -> str:
-    """A name made of a label: letters, digits and hyphens."""
+    """A name made from a label: letters, digits and hyphens."""
     return _NOT_IN_NAMES.sub("-", label).strip("-.").lower()[:100] or "trigger"

@@ -1,4 +1,4 @@
-"""The API for people: a page made of the OpenAPI document, which loads nothing from elsewhere, and the words of it."""
+"""The API for people: a page made from the OpenAPI document, which loads nothing from elsewhere, and its words."""
 
 from __future__ import annotations
 

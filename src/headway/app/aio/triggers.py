@@ -92,8 +92,8 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def apreview_trigger(
         self, name: str, event: str, sample: Any = None, **options: Unpack[TriggerOptions]
     ) -> Rehearsal:
-        """A dry run before it is stored: what the trigger that `create_trigger` would make of these would do with such
-        an event, whose payload is `sample`, or the error. Raises `InvalidJob`, `NotFound` (the template)."""
+        """A dry run before it is stored: what a trigger with these options would do with an event whose payload is
+        `sample`, or the error. Raises `InvalidJob`, `NotFound` (the template)."""
         await self._aensure_known(self._own_tenant, options.get("tenant"))
         conn = options.pop("conn", None)
         await self.alearn(conn)

@@ -15,7 +15,7 @@ _URGENT = ("no_worker", "dying", "silent_worker")
 
 
 @click.command(cls=Command, short_help="See what needs you, most urgent first.")
-@click.option("--since", type=Duration(), default="1h", show_default=True, help="Look at so long a time: 6h.")
+@click.option("--since", type=Duration(), default="1h", show_default=True, help="How far back to look: 6h.")
 @click.option("--tenant", help="Only what concerns this tenant.")
 @click.option("--tenants", "side_by_side", is_flag=True, help="All tenants side by side.")
 @pass_invocation

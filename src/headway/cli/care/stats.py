@@ -25,7 +25,9 @@ _TIMES = {"minute": "%H:%M", "hour": "%m-%d %H:%M", "day": "%Y-%m-%d"}
 @click.option(
     "--every", type=click.Choice(["minute", "hour", "day"]), default="minute", show_default=True, help="The spans."
 )
-@click.option("--since", type=Moment(past=True), help="From this time on, or for so long: 6h. Default: 1h, 1d or 30d.")
+@click.option(
+    "--since", type=Moment(past=True), help="From this time on, or from this long ago: 6h. Default: 1h, 1d or 30d."
+)
 @click.option("--until", type=Moment(past=True), help="Up to this time.")
 @click.option(
     "--by", multiple=True, type=click.Choice(["tenant", "queue", "kind"]), help="One line for each; repeatable."

@@ -43,7 +43,7 @@ class Top(msgspec.Struct, frozen=True):
 
 @click.command(cls=Command, short_help="Watch what needs you, live.")
 @click.option("--tenant", help="Only what concerns this tenant.")
-@click.option("--once", is_flag=True, help="Print it once; so it does where there is no terminal.")
+@click.option("--once", is_flag=True, help="Print it once, as without a terminal.")
 @pass_invocation
 def top(cli: Invocation, tenant: str | None, once: bool) -> None:
     """Watch the overview in a terminal, updated each second: problems, counts, queues and what runs.

@@ -27,7 +27,7 @@ _LISTENER_FD = "HEADWAY_LISTENER_FD"
 @click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="0: any free one.  [default: 8420]")
 @click.option("--prefix", metavar="PATH", help="The path to serve everything under: /work.")
-@click.option("--root-path", metavar="PATH", help="The path under which a proxy serves this, and which it takes away.")
+@click.option("--root-path", metavar="PATH", help="The path under which a proxy serves this, if the proxy strips it.")
 @click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1]")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="The certificate, for TLS.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="The certificate's private key.")

@@ -103,7 +103,7 @@ def show_times(times: Sequence[datetime], after: datetime | None) -> None:
 
 
 def show_backfill(schedule: Trigger, found: Sequence[Backfilled]) -> None:
-    """What a backfill made of each time, or would make."""
+    """What a backfill made from each time, or would make."""
     tz = zone(schedule.tz)
     columns = [
         Column("LOCAL"),

@@ -319,7 +319,7 @@ def disable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> N
 @tenant_option
 @pass_invocation
 def test(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None:
-    """Show which job a trigger would make of an event, or which signal; if none, why not, and exit with 1.
+    """Show which job a trigger would make from an event, or which signal; if none, why not, and exit with 1.
 
     Nothing is stored. The payload is validated as by an enqueue.
 

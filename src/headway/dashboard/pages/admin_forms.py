@@ -89,7 +89,7 @@ _DEFINITION = (
     Field("max_attempts", "Attempts", "number", placeholder="5", beside=True),
     Field("timeout", "Timeout", placeholder="5m", hint="Of one attempt.", beside=True),
     Field("is_active", "It can be enqueued", "flag", value="true"),
-    Field("arg_schema", "Schema of the payload", "json", "JSON Schema. The form of a new job is made of it."),
+    Field("arg_schema", "Schema of the payload", "json", "JSON Schema. The form of a new job is made from it."),
     Field("enqueuer_may", "What enqueuers may set", "json", 'JSON: {"priority": [0, 100]}', folded=True, emptied={}),
 )
 _QUEUE = (

@@ -1,4 +1,4 @@
-"""A new job: a form made of the definition's JSON Schema, with the API's own errors."""
+"""A new job: a form made from the definition's JSON Schema, with the API's own errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A form made of a JSON Schema: one field for each simple property; what is not simple is written as JSON."""
+"""A form made from a JSON Schema: one field for each simple property; what is not simple is written as JSON."""
 
 from __future__ import annotations
 

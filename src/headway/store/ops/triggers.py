@@ -61,7 +61,7 @@ class Triggers(Protocol):
     def change_template(
         self, template_id: str, change: TemplateChange, *, tenant_id: str | None, actor: str | None
     ) -> Op[Template | None]:
-        """Change a template, revision + 1; jobs that were made of it stay as they are. None if there is no such
+        """Change a template, revision + 1; jobs that were made from it stay as they are. None if there is no such
         template. Raises `Duplicate` where the new name is taken. Audited."""
         ...
 

@@ -76,7 +76,7 @@ _SENT = (
     ("state", "json", "p_states", "json[]"),
     ("tags", "text[]", "", ""),
 )
-# what a job was made of is sent with the checkpoint, for few jobs have it
+# what a job was made from is sent with the checkpoint, for few jobs have it
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
 _MADE_OF = attrgetter(*_MADE_OF_FIELDS)
 _NOTHING = (None, None, None)
@@ -227,7 +227,7 @@ def _scalar(n: int, value: Any) -> Any:
 
 
 def _checkpoint(job: NewJob, parent: str | None = None, tags: tuple[str, ...] = ()) -> str | None:
-    """Where a machine begins (without its state), what the job was made of, and tags, as JSON; None if there is none
+    """Where a machine begins (without its state), what the job was made from, and tags, as JSON; None if there is none
     of these."""
     given: dict[str, Any] = {}
     if job.checkpoint is not None:

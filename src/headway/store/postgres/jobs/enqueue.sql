@@ -11,7 +11,7 @@
 -- key, and for who has a job that it replaces. p_afters are the ids that each job waits for, as text, separated by
 -- commas. p_checkpoints say where machines begin, as Checkpoint in
 -- model/machine.py, but without the state, which is in p_states: as json it keeps its text. They also have template_id,
--- template_revision and trigger_id of jobs that were made of these, and tags: too rare for arrays of their own. A car
+-- template_revision and trigger_id of jobs that were made from these, and tags: too rare for arrays of their own. A car
 -- is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
 -- has neither an unfinished car nor a hold is inserted as its locomotive. p_alone says that the transaction ends with
 -- this call; else that is assumed for a single statement of the simple protocol, as psql sends it.

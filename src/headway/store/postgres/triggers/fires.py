@@ -1,4 +1,4 @@
-"""Firing on PostgreSQL: what schedules, events and people make of triggers."""
+"""Fires: schedules and events fire their triggers; fires and their jobs are written in one transaction."""
 
 from __future__ import annotations
 

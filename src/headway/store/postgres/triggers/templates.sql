@@ -53,7 +53,7 @@ end
 $$;
 
 -- Change a template: p_change has only the fields to set: name, kind, payload, options, description. Revision + 1; jobs
--- that were made of it stay as they are. False if there is no such template. Locks its row. Audited. Raises HW001,
+-- that were made from it stay as they are. False if there is no such template. Locks its row. Audited. Raises HW001,
 -- HW003, HW004.
 create function headway.change_template(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns boolean
