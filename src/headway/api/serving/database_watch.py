@@ -13,11 +13,10 @@ from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
 
 _log = get_logger("headway.api")
+# together less than a second, after which a request is answered 503
 _TICK_S = 0.05
-# A request that takes longer makes us ask whether the database is there at all. With the ticks below: the first request
-# to a silent one is refused within a second.
-_SLOW_S = 0.2
-_EVERY_S = 0.3  # how often to ask while requests take long
+_SLOW_S = 0.2  # a request that takes longer makes us ask whether the database is there at all
+_EVERY_S = 1.0  # how often to ask while requests take long
 _SILENCE_TICKS = 13  # it answers a question about nothing within so many, or is taken for silent
 
 
@@ -65,10 +64,11 @@ class DatabaseWatch:
         while self._open or self._silent:
             await asyncio.sleep(_TICK_S)
             now = time.monotonic()
-            slow = any(now - since > _SLOW_S for since in self._open.values())
-            if self._silent or (slow and now - self._asked > _EVERY_S):
+            slow = [since + _SLOW_S for since in self._open.values() if now - since > _SLOW_S]
+            # once for each that has become slow since the last time, and again for those that take long
+            if self._silent or any(self._asked < at for at in slow) or (slow and now - self._asked > _EVERY_S):
+                self._asked = now
                 await self._ask()
-                self._asked = time.monotonic()
 
     async def _ask(self) -> None:
         store = self._app.store
