@@ -134,6 +134,7 @@ def test_what_is_of_a_tenant_leads_into_it_from_the_pages_about_all(dashboard: D
     with dashboard.visitor("superadmin") as root:
         for page in ("/", "/trains", "/jobs", f"/jobs/{dashboard.jobs['car']}"):
             assert f'"{train}"' in root.get(page).text, page
+        assert '<a class="tenant" href="/t/acme/">acme</a>' in root.get("/triggers").text
         for page in ("/", "/trains"):
             assert "/t/acme/do/resume-train?key=orders%2F7" in root.get(page).text, page
         asked = root.get("/t/acme/do/resume-train?key=orders%2F7").text
