@@ -107,6 +107,8 @@ def test_the_times_and_the_command_of_a_sentence_are_told_apart() -> None:
         'title="2026-01-02 11:00:00 UTC">02 Jan, 11:00 UTC</time> in <a href="/acme/queues/mail">queue mail</a>: '
         "<code>headway machines signal 0 &lt;b&gt;</code>"
     )
+    ways = "job 7 is dead: headway trains resume t goes on without it, headway jobs retry 7 with it"
+    assert links.linked(ways, job, lambda tenant, path: path, now) == ways
     for other in ("at 99:99 UTC", "since 99:99 UTC", "2026-99-02T11:00:00Z", "it said 11:00 UTC"):
         assert times.timed(other, now) == other
 

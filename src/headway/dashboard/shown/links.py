@@ -24,11 +24,13 @@ def told(sentence: str, tenant: str | None, url_of: Callable[[str | None, str], 
 def linked(sentence: str, job: Mapping[str, Any], url_of: Callable[[str | None, str], str], now: datetime) -> Markup:
     """What is said of a job, with links to its queue, its train and the other jobs in it; the command that helps, at
     its end, is set apart."""
-    sentence, colon, command = sentence.partition(": headway ")
+    said, colon, command = sentence.partition(": headway ")
+    if "," in command:  # two ways on, in prose
+        said, colon = sentence, ""
     pages = {f"queue {job['queue']}": f"/queues/{quote(job['queue'], safe='')}"}
     if job["train"]:
         pages[f"train {job['train']}"] = f"/trains/{quote(job['train'], safe='')}"
-    parts = _with_links(sentence, pages, job["tenant"], url_of, now, itself=job["id"])
+    parts = _with_links(said, pages, job["tenant"], url_of, now, itself=job["id"])
     return parts + Markup(": <code>headway {}</code>").format(printable(command)) if colon else parts
 
 
