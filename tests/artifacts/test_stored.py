@@ -12,7 +12,17 @@ import msgspec
 import pytest
 
 from headway import Context, Done, Headway, Machine, Next, step
-from headway.errors import ArtifactElsewhere, ArtifactGone, InvalidArtifact, LeaseLost, NotAllowed, NotFound
+from headway.artifacts.folder import Folder
+from headway.artifacts.objects import Objects
+from headway.errors import (
+    ArtifactElsewhere,
+    ArtifactGone,
+    ArtifactsUnavailable,
+    InvalidArtifact,
+    LeaseLost,
+    NotAllowed,
+    NotFound,
+)
 from headway.model.ids import new_id
 
 BIG = os.urandom(1_048_576 + 5)
@@ -193,23 +203,42 @@ def test_a_stale_worker_keeps_nothing(app: Headway, tmp_path: Path) -> None:
     assert (app.artifacts(), files(app, tmp_path)) == ([], [])
 
 
-def test_s3_stores_and_prunes_as_a_folder_does(url: str, bucket: Any) -> None:
-    app = Headway(url, artifacts=f"s3://{bucket.name}/headway")
+def test_s3_stores_and_prunes_as_a_folder_does(
+    url: str, bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the folder by default is there, or beside the SQLite file
+    before, app = Headway(url), Headway(url, artifacts=f"s3://{bucket.name}/headway")
 
-    @app.job
     async def store(ctx: Context) -> str:
         return (await ctx.aartifact("a.bin", BIG)).id
 
-    job = store.enqueue()
+    for each in (before, app):
+        each.job(store)
+    job = app.enqueue("store")
     app.run(until_idle=True)
+    old = before.enqueue("store")
+    before.run(until_idle=True)
+    assert isinstance(before._places.own, Folder)
+    there = before._places.own._at(before.artifacts(old.id)[0].path)
     found = app.artifact(app.result(job.id, timeout=5).value)
     assert [each.key for each in bucket.objects.all()] == [f"headway/{found.path}"]
     with asyncio.run(app.aopen_artifact(found.id)) as file:
         assert file.read() == BIG
     app.delete(job.id)
-    app.prune()
+    app.delete(old.id)
+    with monkeypatch.context() as away:
+        away.setattr(Objects, "delete", _unavailable)
+        assert there.exists()
+        app.run(until_idle=True)
+    assert (there.exists(), len(list(bucket.objects.all()))) == (False, 1)
+    app.run(until_idle=True)
     assert list(bucket.objects.all()) == []
+    before.close()
     app.close()
+
+
+def _unavailable(*_: Any) -> None:
+    raise ArtifactsUnavailable("away")
 
 
 def test_without_a_worker_there_is_no_attempt_to_store_with() -> None:

@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from headway.artifacts import Data, Places, ablocks, blocks, in_thread
-from headway.errors import HeadwayError, LeaseLost, NotAllowed, StoreFailed, StoreUnavailable
+from headway.errors import (
+    ArtifactsUnavailable,
+    ConfigError,
+    HeadwayError,
+    LeaseLost,
+    NotAllowed,
+    StoreFailed,
+    StoreUnavailable,
+)
 from headway.model.artifact import Artifact, NewArtifact, checked_name, checked_type, path_of
 from headway.model.ids import new_id
 from headway.model.job import Claim
@@ -175,15 +183,26 @@ class InterruptedWrite(Exception):
 
 async def sweep(database: Database, places: Places) -> int:
     """Delete bytes that no artifact has and none can have any more; gives how many there were. Killed between the bytes
-    and their row, it deletes them again the next time."""
-    stores = places.ids
+    and their row, it deletes them again the next time. Raises `ArtifactsUnavailable`, `ConfigError`."""
     swept = 0
-    while stores:
-        found = await database.run(database.ops.trash(stores, limit=SWEPT))
+    failed: HeadwayError | None = None
+    for store in places.ids:
+        try:
+            swept += await _sweep_store(database, places, store)
+        except (ArtifactsUnavailable, ConfigError) as error:
+            failed = error  # the others are swept all the same
+    if failed is not None:
+        raise failed
+    return swept
+
+
+async def _sweep_store(database: Database, places: Places, store: str) -> int:
+    swept = 0
+    while True:
+        found = await database.run(database.ops.trash([store], limit=SWEPT))
         if found:
             await places.adiscard(found)
             await database.run(database.ops.empty_trash([each.id for each in found]))
         swept += len(found)
         if len(found) < SWEPT:
-            break
-    return swept
+            return swept
