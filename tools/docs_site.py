@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 WORKER = Path(__file__).with_name("docs_search_worker.js")
 # the menu of versions
 VERSIONS = Path(__file__).with_name("docs_versions.js")
-PROJECT = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "SECURITY.md")
+PROJECT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^(\s*```\w+)[ \t].*$")
