@@ -47,7 +47,7 @@ class _Run:
         self._pieces = list(_pieces(session.items))
         self._left = {item.nodeid for item in session.items}
         self._queue, filler = os.pipe()
-        os.set_blocking(filler, False)  # 16,000 pieces fit; more would raise instead of waiting for ever
+        os.set_blocking(filler, False)  # 16,000 pieces fit; more would raise instead of waiting forever
         os.write(filler, b"".join(number.to_bytes(_LENGTH, "big") for number in range(len(self._pieces))))
         os.close(filler)
 

@@ -337,7 +337,7 @@ def _redact(event: EventDict) -> EventDict:
 
 
 def _is_clean(event: EventDict, hidden: Known) -> bool:
-    """Whether its values are plain and hold no secret: one look at all of them, for that is so of most lines."""
+    """Whether its values are plain and hold no secret: one look at all of them, since most lines are like that."""
     texts: list[str] = []
     for key, value in event.items():
         if isinstance(value, str):

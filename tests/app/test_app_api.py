@@ -135,7 +135,7 @@ def test_an_existing_job_is_returned_or_raised(app: Headway, welcome: Any, call:
     assert caught.value.job_id == next(job.id for job in app.jobs() if job.unique_key == "w7")
     drain(app)
     assert call(welcome.using(unique_key="w7"), "enqueue", user_id=7).created is True  # out of scope
-    assert call(welcome.using(idempotency_key="w7"), "enqueue", user_id=7).created is False  # for ever
+    assert call(welcome.using(idempotency_key="w7"), "enqueue", user_id=7).created is False  # forever
 
 
 def test_jobs_are_found_by_filters_page_by_page(app: Headway, welcome: Any, fails: Any, call: Call) -> None:

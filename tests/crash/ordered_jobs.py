@@ -52,7 +52,7 @@ async def go_once(ctx: Context, label: str, ms: int = 0) -> None:
 
 @kinds.job(queue="main", backoff=SOON)
 async def go_on(ctx: Context, label: str) -> None:
-    """Its first run goes on for ever."""
+    """Its first run goes on forever."""
     note("start", label, ctx.fence)
     while ctx.losses == 0:
         await asyncio.sleep(0.02)

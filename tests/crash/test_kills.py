@@ -151,7 +151,7 @@ def _check_chains(rows: dict[str, Row], started: list[str]) -> None:
 
 
 def _check_stuck(killed: list[Process], attempts: dict[tuple[str, int], Row]) -> None:
-    """Whatever a killed worker held was taken from it, by others who were heard in time, and not for ever."""
+    """Whatever a killed worker held was taken from it, by others who were heard in time, and not forever."""
     for process in killed:
         assert process.killed_at is not None
         ids = process.worker_ids

@@ -284,7 +284,7 @@ def test_children_of_others_or_twice_are_refused(registry: Registry) -> None:
 
 def test_an_await_that_would_run_its_own_step_at_once_for_ever_is_refused(registry: Registry) -> None:
     claimed, ctx = thing(registry)
-    with pytest.raises(InvalidOutcome, match="would run this step again at once, for ever"):
+    with pytest.raises(InvalidOutcome, match="would run this step again at once, forever"):
         settlement_of(claimed, ctx, Await("go", timeout=0))
     assert settlement_of(claimed, ctx, Await("go", then="start", timeout=0)).to == "waiting"
 

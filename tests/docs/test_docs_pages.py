@@ -99,7 +99,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs:
         printed, errors = runner.communicate(json.dumps(steps), timeout=300)  # only ends what hangs
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(runner.pid, signal.SIGKILL)  # a shell that still waits in a loop would do so for ever
+            os.killpg(runner.pid, signal.SIGKILL)  # a shell that still waits in a loop would do so forever
     return "" if runner.returncode == 0 else errors[-6000:] + printed[-2000:] or f"ended with {runner.returncode}"
 
 

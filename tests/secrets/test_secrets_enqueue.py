@@ -122,7 +122,7 @@ def test_a_schema_ignores_what_may_come_of_a_reference(registry: Registry) -> No
 
 
 def test_a_pattern_that_backtracks_is_given_up(registry: Registry) -> None:
-    """Else each of these would take a fifth of a second, and the longer ones for ever."""
+    """Else each of these would take a fifth of a second, and the longer ones forever."""
 
     @registry.job(schema={"properties": {"list": {"items": {"pattern": r"^(a+)+\1c$"}}}})
     def send(**more: Any) -> None: ...

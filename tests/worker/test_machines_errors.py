@@ -382,7 +382,7 @@ def test_an_at_most_once_machine_whose_handle_replays_is_charged_each_time(harne
 def test_a_signal_that_cannot_be_read_ends_its_machine_and_nothing_else(
     harness: WorkerHarness, text: str, when: str
 ) -> None:
-    """Previously its claim was given back with all others of the batch, and taken again, for ever."""
+    """Previously its claim was given back with all others of the batch, and taken again, forever."""
 
     @harness.machine
     class M(Machine):

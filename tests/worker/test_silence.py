@@ -1,4 +1,4 @@
-"""A database that says nothing: an answer that never comes, a lock that somebody holds. Nobody waits for ever."""
+"""A database that says nothing: an answer that never comes, a lock that somebody holds. Nobody waits forever."""
 
 from __future__ import annotations
 

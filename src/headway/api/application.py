@@ -376,7 +376,7 @@ class Api:
         return _response({"status": "ready"})
 
     def _document(self, request: Request) -> dict[str, Any]:
-        # kept, for it takes a while to make
+        # kept, because it takes a while to make
         root_path = request.scope.get("root_path", "")
         if self._described is None or self._described[0] != root_path:
             self._described = (root_path, document(chapters.ROUTES, root_path))

@@ -64,7 +64,7 @@ class ApiKeyVerbs(VerbBase):
         return self._run(self._api_key(key_id))
 
     def revoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
-        """Revoke a key, for ever: within 5 seconds no server accepts it. Raises `NotFound`."""
+        """Revoke a key, forever: within 5 seconds no server accepts it. Raises `NotFound`."""
         return self._run(self._revoke_api_key(key_id, actor), conn)
 
     # as ops

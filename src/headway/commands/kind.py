@@ -125,7 +125,7 @@ class CommandKind(ConfiguredKind):
         given = {name: param.default for name, param in command.params.items() if param.default is not None}
         given |= ctx.keyring.resolve(fields)
         env = self._env(ctx)
-        overlap = 4 * margin(ctx.known())  # a character may have so many bytes
+        overlap = 4 * margin(ctx.known())  # a character may have this many bytes
         return Order(
             program=self._checked_program(),
             argv=(command.program, *self._arguments_of(ctx, given)),

@@ -290,7 +290,7 @@ def _type_of_file(answer: Answer) -> str | None:
     try:
         return None if given is None else checked_type(given, BODY_FILE)
     except InvalidArtifact:
-        return None  # a service may say anything; its bytes are kept all the same
+        return None  # a service may say anything; its bytes are kept anyway
 
 
 def _kept_body(keep: str, answer: Answer) -> Any:

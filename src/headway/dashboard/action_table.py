@@ -453,7 +453,7 @@ ACTIONS: dict[str, Action] = {
             "Revoke",
             "DELETE",
             "/keys/{id}",
-            "Requests with this key are refused within five seconds, for ever. Sessions that began with it end.",
+            "Requests with this key are refused within five seconds, forever. Sessions that began with it end.",
             "The key is revoked.",
             "keys revoke {id}",
             "app.revoke_api_key({id})",

@@ -154,7 +154,7 @@ class Definitions:
         self, kind: str, options: Mapping[str, Any], *, now: int, limit: int, spill_limit: int | None = None
     ) -> Callable[[Mapping[str, Any] | Raw], NewJob]:
         """Makes jobs of a kind from payloads; the options, which are the same for all, are checked once. `spill_limit`:
-        a payload of a kind that lets it spill may have so many bytes."""
+        a payload of a kind that lets it spill may have this many bytes."""
         known = self._registry.get(kind)
         if known is not None:
             own = known.using(**options)

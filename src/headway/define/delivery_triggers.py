@@ -36,6 +36,6 @@ def delivery_trigger(endpoint: Connector, event: str, *, limit: int) -> NewTrigg
 
 
 def trigger_name(endpoint: Connector, event: str) -> str:
-    """`webhook:shop:order.all` for order.*; two events of an endpoint never get the same, for one would cover the
+    """`webhook:shop:order.all` for order.*; two events of an endpoint never get the same, since one would cover the
     other."""
     return f"webhook:{endpoint.name}:{event.replace('*', 'all')}"[:128]

@@ -12,7 +12,7 @@ from headway import secrets
 from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
 
 _MOST_CHOICES = 30
-# most patterns match in linear time; one with look-around gives up after so many steps, and then does not match
+# most patterns match in linear time; one with look-around gives up after this many steps, and then does not match
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 

@@ -96,7 +96,7 @@ class SettlementBuilder:
             raise InvalidJob(f"match={outcome.match!r} is neither 'any' nor 'all'")
         deadline_ms = None if outcome.timeout is None else to_ms(outcome.timeout, "timeout")
         if deadline_ms == 0 and outcome.then is None:
-            raise InvalidJob("a timeout of 0 without then= would run this step again at once, for ever: name a step")
+            raise InvalidJob("a timeout of 0 without then= would run this step again at once, forever: name a step")
         note = (" and " if outcome.match == "all" else " or ").join(names)
         if deadline_ms is not None:
             note += f", at most {show_ms(deadline_ms)}"

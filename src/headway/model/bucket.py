@@ -7,7 +7,7 @@ from math import ceil
 import msgspec
 
 SLOTS = 64
-"""A period is remembered in so many parts: few enough to read at each claim, and a start is free again at most 1/64 of
+"""A period is remembered in this many parts: few enough to read at each claim; a start is free again at most 1/64 of
 the period late."""
 
 
@@ -43,7 +43,7 @@ def room(rate: Rate, bucket: Bucket | None, now: int) -> float:
 
 
 def start(rate: Rate, bucket: Bucket | None, many: int, now: int) -> Bucket:
-    """The bucket after so many have started."""
+    """The bucket after this many have started."""
     if rate.burst is not None:
         return Bucket(at=now, tokens=max(0.0, room(rate, bucket, now) - many))
     starts = {at // rate.slot_us: (at, count) for at, count in _recent(rate, bucket, now)}

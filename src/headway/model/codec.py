@@ -226,7 +226,7 @@ def _reads_back(text: bytes, value: object) -> bool:
 
 
 def too_deep(text: bytes, most: int) -> bool:
-    """Whether JSON is nested deeper than so many levels."""
+    """Whether JSON is nested deeper than this many levels."""
     if text.count(b"[") + text.count(b"{") <= most:
         return False
     # all of one shape: each round of replacing peels exactly one level

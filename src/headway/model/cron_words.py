@@ -25,7 +25,7 @@ _MONTHS = [
 _WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 _ORDINALS = ["first", "second", "third", "fourth", "fifth"]
 _LISTED = 6
-"""Up to so many times of the day are named one by one."""
+"""Up to this many times of the day are named one by one."""
 
 
 def explain_cron(text: str) -> str:

@@ -18,7 +18,7 @@ class NewGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group to be enqueued with its members; the members carry its id.
 
     on_failure, when a member ends without having succeeded: `stop` cancels the members that are not over and the
-    callback; `continue` lets the others go on and runs the callback at the end all the same; `skip` lets the others go
+    callback; `continue` lets the others go on and runs the callback at the end anyway; `skip` lets the others go
     on, but cancels the callback.
     """
 

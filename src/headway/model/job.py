@@ -85,9 +85,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     partition: str | None = None
     concurrency: int | None = None  # how many of its kind, or of its kind's key, may run at once
     concurrency_key: str | None = None
-    rate_count: int | None = None  # so many starts …
+    rate_count: int | None = None  # how many starts …
     rate_period_ms: int | None = None  # … in this time, of its kind or of its kind's key
-    rate_burst: int | None = None  # and so many at once; None: rate_count
+    rate_burst: int | None = None  # and how many at once; None: rate_count
     rate_key: str | None = None
     group_id: str | None = None
     after: tuple[str, ...] = ()  # ids of the jobs that must be over before

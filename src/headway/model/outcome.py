@@ -36,7 +36,7 @@ class Replay(msgspec.Struct, frozen=True):
 class Await(msgspec.Struct, frozen=True):
     """Park until signals of these names are there: one of them, or with match="all" one of each.
 
-    Then `then` runs, or without it this step again. After `timeout` it runs all the same, with `ctx.timed_out`.
+    Then `then` runs, or without it this step again. After `timeout` it runs anyway, with `ctx.timed_out`.
     """
 
     names: str | Collection[str]

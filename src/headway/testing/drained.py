@@ -84,7 +84,7 @@ async def adrain(
             return summary
     raise HeadwayError(
         f"after {ROUNDS:,} rounds jobs are still scheduled: {await _some_scheduled(app)}. "
-        "A job that snoozes or enqueues itself again for ever cannot be drained with_scheduled: "
+        "A job that snoozes or enqueues itself again forever cannot be drained with_scheduled: "
         "call clock.advance(…) and drain(app) as often as the test needs it"
     )
 

@@ -22,7 +22,7 @@ from headway.worker import SingleJobWorker
 T = TypeVar("T")
 
 STEPS = 1_000
-"""After so many steps `run` takes a machine for endless."""
+"""After this many steps `run` takes a machine for endless."""
 _BATCH = 500
 _NO_LIMIT = 1 << 30
 

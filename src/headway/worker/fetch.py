@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headway.worker.metrics import WorkerMetrics
 
 _NO_SLOTS_S = 1.0  # nothing to poll for: the first free slot brings the next round forward
-_MANY_QUEUES = 8  # when so many are due together, one statement asks which have work, instead of a claim for each
+_MANY_QUEUES = 8  # when this many are due together, one statement asks which have work, instead of a claim for each
 _MANY_QUEUES_REST = 3  # times as long as that statement took, until the next one
 _FEW_SLOTS = 4  # with so few, a claim beside a settle gains nothing: the settle claims
 _ARRIVALS = 1_000
@@ -369,7 +369,7 @@ class Fetcher:
         try:
             found = await self._database.run(self._ops.tenants(ids))
         except HeadwayError:
-            return  # the jobs run all the same, under their tenants' ids
+            return  # the jobs run anyway, under their tenants' ids
         self._tenants.update({tenant_id: found.get(tenant_id, tenant_id) for tenant_id in ids})
 
     # until idle

@@ -77,7 +77,7 @@ class Lease:
         try:
             reply = await self._database.run(self._ops.register(self._describe(worker_id)))
         except asyncio.CancelledError:
-            self.worker_id = worker_id  # the row may be there all the same: signing off deletes it
+            self.worker_id = worker_id  # the row may be there anyway: signing off deletes it
             raise
         self.worker_id = worker_id
         self._take(reply)

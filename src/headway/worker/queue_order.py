@@ -82,7 +82,7 @@ class QueueOrder:
         return math.ceil(free * mine.weight / (mine.weight + others))
 
     def claimed(self, name: str, count: int) -> None:
-        """A claim of this queue brought so many jobs."""
+        """A claim of this queue brought this many jobs."""
         if self.order == "strict":
             if count:
                 self._asked.clear()

@@ -112,7 +112,7 @@ class Settler:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many bytes wait that nothing more should be claimed."""
+        """Whether too many bytes wait for anything more to be claimed."""
         return self._size >= BACKLOG_BYTES
 
     def will_claim(self, queue: str) -> bool:
@@ -247,7 +247,7 @@ class Settler:
         self, batch: list[Entry], lost: list[tuple[str, int]]
     ) -> tuple[list[Entry], list[tuple[str, int]]]:
         """The store leaves alone what a handler committed with its own rows: settle that. Gives the batch with those
-        outcomes, and what is lost all the same."""
+        outcomes, and what is lost anyway."""
         settled, left = await settle_committed(self._database, lost)
         if not settled and not left:
             return batch, lost

@@ -1,4 +1,4 @@
-"""SuccessLines: says at level info that jobs succeeded, at most so many lines a second, and how many it left out."""
+"""SuccessLines: says at level info that jobs succeeded, at most this many lines a second, and how many it left out."""
 
 from __future__ import annotations
 

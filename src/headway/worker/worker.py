@@ -386,7 +386,7 @@ class Worker:
 
     async def _stop_claiming(self) -> None:
         """Give back what a claim on its way brings. One that takes too long is canceled; signing off gives back what it
-        brought all the same."""
+        brought anyway."""
         await asyncio.gather(self._fetcher.close(_ANSWER_S), _stop_all(*self._fleet_loops(), timeout_s=1.0))
 
     async def _end_jobs(self) -> list[Execution]:

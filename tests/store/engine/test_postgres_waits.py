@@ -195,7 +195,7 @@ def test_a_success_at_a_later_attempt_has_its_own_start_also_by_the_short_way(po
 
 
 def test_claims_are_in_order_whatever_the_planner_once_saw(postgres_store, worker) -> None:
-    """A table that was analyzed with one row in it is planned for as if it had one for ever."""
+    """A table that was analyzed with one row in it is planned for as if it had one forever."""
     ops = postgres_store.ops
     postgres_store.run(ops.enqueue([NewJob(id=new_id(), kind="k")]))
     with psycopg.connect(postgres_store.url, autocommit=True) as conn:

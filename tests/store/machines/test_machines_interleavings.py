@@ -384,7 +384,7 @@ def test_the_inbox_is_read_as_it_is_and_not_as_it_was_when_the_statement_began(d
 
 
 def test_senders_and_workers_at_once_lose_and_double_nothing(db, make):
-    """Three senders, two workers, ten machines that await for ever: every signal is consumed exactly once."""
+    """Three senders, two workers, ten machines that await forever: every signal is consumed exactly once."""
     ids = [db.machine() for _ in range(10)]
     workers = [db.worker(lease_ms=10**10) for _ in range(2)]
     sent: list[str] = []

@@ -144,7 +144,7 @@ async def _find(call: Call[Any, Any], asked: ActionIn) -> tuple[list[str], list[
     filters = _filters(asked, call)
     if not any(value for value in filters.values()):
         raise Refused(422, "the filter is empty: say which jobs", faults=[Fault("empty", "/filter")])
-    # the database leaves out what the action cannot be done to: reading it here could take for ever
+    # the database leaves out what the action cannot be done to: reading it here could take forever
     fitting = _FITTING[asked.action or "retry"]
     statuses = [each for each in filters["status"] or fitting if each in fitting or each not in _STATUSES]
     if not statuses:

@@ -85,5 +85,5 @@ async def get_key(call: Call[None, None]) -> ApiKey:
 
 @routes.delete("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))
 async def revoke_key(call: Call[None, None]) -> ApiKey:
-    """Revoke a key, for ever."""
+    """Revoke a key, forever."""
     return await call.verbs.arevoke_api_key(call.params["id"], actor=call.actor)

@@ -17,7 +17,7 @@ _log = get_logger("headway.api")
 _TICK_S = 0.05
 _SLOW_S = 0.2  # a request that takes longer makes us ask whether the database is there at all
 _EVERY_S = 1.0  # how often to ask while requests take long
-_SILENCE_TICKS = 13  # it answers a question about nothing within so many, or is taken for silent
+_SILENCE_TICKS = 13  # it answers a question about nothing within this many, or is taken for silent
 
 
 class DatabaseWatch:

@@ -126,7 +126,7 @@ class StepEnd:
             raise InvalidOutcome("it awaits no signal: name at least one")
         deadline_ms = None if outcome.timeout is None else to_ms(outcome.timeout, "timeout")
         if deadline_ms == 0 and outcome.then is None:
-            raise InvalidOutcome("a timeout of 0 without then would run this step again at once, for ever: name a step")
+            raise InvalidOutcome("a timeout of 0 without then would run this step again at once, forever: name a step")
         note = (" and " if outcome.match == "all" else " or ").join(names)
         if deadline_ms is not None:
             note += f", at most {show_ms(deadline_ms)}"

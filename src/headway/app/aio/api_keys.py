@@ -52,6 +52,6 @@ class AsyncApiKeyVerbs(ApiKeyVerbs, AsyncVerbBase):
         return await self._arun(self._api_key(key_id))
 
     async def arevoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
-        """Revoke a key, for ever: within 5 seconds no server accepts it. Raises `NotFound`."""
+        """Revoke a key, forever: within 5 seconds no server accepts it. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._revoke_api_key(key_id, actor), conn)

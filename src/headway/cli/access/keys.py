@@ -130,7 +130,7 @@ def _rows(app: Headway, found: list[ApiKey]) -> list[list[Cell]]:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @pass_invocation
 def revoke(cli: Invocation, ids: tuple[str, ...]) -> None:
-    """Revoke keys, for ever. Within 5 seconds no server accepts them.
+    """Revoke keys, forever. Within 5 seconds no server accepts them.
 
     \b
     headway keys revoke 4fXk02LmQz9a

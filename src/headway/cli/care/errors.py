@@ -46,7 +46,7 @@ def errors(ctx: click.Context) -> None:
     "--order", type=click.Choice(["last_seen", "count"]), default="last_seen", show_default=True, help="What is first."
 )
 @limit_option
-@click.option("--offset", type=click.IntRange(0), default=0, help="Skip so many.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many.")
 @pass_invocation
 def list_(
     cli: Invocation,

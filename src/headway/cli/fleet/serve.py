@@ -89,7 +89,7 @@ def serve(cli: Invocation, /, **options: Any) -> None:
 
 def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
     try:
-        import httptools  # noqa: F401 - h11 is there in any case, but would wait for the head of a request for ever
+        import httptools  # noqa: F401 - h11 is there in any case, but would wait for the head of a request forever
         import uvicorn  # noqa: F401
 
         from headway.api.serving.settings import server_settings

@@ -55,7 +55,7 @@ def each_by_id(cli: Invocation, ids: tuple[str, ...], dry_run: bool, act: Callab
 
 
 def is_wanted(cli: Invocation, verb: str, matching: int, *, dry_run: bool, yes: bool) -> bool:
-    """Whether to do it to so many jobs: asks, unless `yes`; a dry run only says how many."""
+    """Whether to do it to this many jobs: asks, unless `yes`; a dry run only says how many."""
     if not dry_run:
         if matching and not yes:
             confirm(f"{verb} {many(matching)}", ", or look with --dry-run")

@@ -15,7 +15,7 @@ from headway.dashboard.visit import Visit
 pages = Pages()
 
 _TYPED_FROM = 100
-"""Above so many, the person types the number."""
+"""Above this many, the person types the number."""
 _PIECES = 10  # of 1,000 in a request
 _SAYS = {
     "cancel": "They will not run; those that run now are asked to stop.",

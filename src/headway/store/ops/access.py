@@ -28,7 +28,7 @@ class Access(Protocol):
         ...
 
     def revoke_key(self, key_id: str, *, tenant_id: str | None, actor: str | None) -> Op[ApiKey | None]:
-        """Revoke a key, for ever. Audited, unless it was revoked already. None where (this tenant has) no such key."""
+        """Revoke a key, forever. Audited, unless it was revoked already. None where (this tenant has) no such key."""
         ...
 
     def touch_keys(self, used: Mapping[str, datetime]) -> Op[None]:

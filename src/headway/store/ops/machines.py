@@ -43,7 +43,7 @@ class Machines(Protocol):
         ...
 
     def unfinished_steps(self, *, tenant_id: str | None, most: int) -> Op[list[StepCount]]:
-        """How many machines stand at each step, by kind and step. Of each status at most so many jobs are looked at,
+        """How many machines stand at each step, by kind and step. Of each status at most this many jobs are looked at,
         machines or not, by the indexes that claims and promotes use: the finished ones cost nothing."""
         ...
 

@@ -253,7 +253,7 @@ _shut: list[Gate] = []
 
 def _before_fork() -> None:
     # An open SQLite must not cross a fork: the child would believe that it has its parent's locks, and a mutex held by
-    # another thread would stay locked for ever. So while we fork, nobody reads or writes and nothing is open.
+    # another thread would stay locked forever. So while we fork, nobody reads or writes and nothing is open.
     for live in [store._live for store in list(_stores)]:
         if live is None or live.pid != os.getpid():
             continue

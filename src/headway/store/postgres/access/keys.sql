@@ -61,7 +61,7 @@ as $$
   select headway.read_key(k), k.secret_hash from headway.api_keys k where k.id = p_id
 $$;
 
--- Revoke a key, for ever; gives nothing where (the tenant has) no such key.
+-- Revoke a key, forever; gives nothing where (the tenant has) no such key.
 create function headway.revoke_key(p_id text, p_tenant uuid, p_actor text) returns setof headway.api_key
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
-"""Connections that do not wait for ever: one whose server stays silent is closed."""
+"""Connections that do not wait forever: one whose server stays silent is closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 -- Tenants: names and ids.
 
 -- The tenants of these names, with their ids; an id counts as a name, too. With p_create, a trusted caller makes
--- tenants of new names; call it in a transaction of its own, for others who name the same tenant wait until it ends. A
+-- tenants of new names; call it in a transaction of its own: others who name the same tenant wait until it ends. A
 -- session that has a tenant, and is not trusted, finds only that one. Raises HW004 for a name that is not valid, or that a tenant
 -- had before.
 create function headway.tenants_named(p_names text[], p_create boolean default false)

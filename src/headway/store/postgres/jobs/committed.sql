@@ -8,7 +8,7 @@
 create function headway.commit_outcome(p_id uuid, p_fence integer, p_outcome json) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '5s' -- our own transactions have the row for a moment; a second one of the handler would wait for ever
+set lock_timeout = '5s' -- our own transactions have the row for a moment; a second one of the handler would wait forever
 as $$
 declare
   v_given boolean;

@@ -76,7 +76,7 @@ _SENT = (
     ("state", "json", "p_states", "json[]"),
     ("tags", "text[]", "", ""),
 )
-# what a job was made from is sent with the checkpoint, for few jobs have it
+# what a job was made from is sent with the checkpoint, because few jobs have it
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
 _MADE_OF = attrgetter(*_MADE_OF_FIELDS)
 _NOTHING = (None, None, None)

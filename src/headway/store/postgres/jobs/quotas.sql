@@ -54,7 +54,7 @@ begin
 end
 $$;
 
--- Refuse a call that added so many bytes of payloads, in rows or in artifacts that rows refer to, if more wait now than the
+-- Refuse a call that added this many bytes of payloads, in rows or in artifacts that rows refer to, if more wait now than the
 -- tenant's max_bytes. Called after the insert. Raises HW005.
 create function headway.check_byte_quota(p_tenant uuid, p_new bigint) returns void
 language plpgsql

@@ -128,7 +128,7 @@ end
 $$;
 
 -- Remove this worker, whatever its lease says, and reap its jobs. A claim of it that commits after this is ended by the
--- next reap, for the worker is not registered. Raises HW006 for a worker that is not there.
+-- next reap, since the worker is not registered. Raises HW006 for a worker that is not there.
 create function headway.declare_dead(p_worker uuid, p_actor text default null)
 returns table (
   job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text, committed boolean)

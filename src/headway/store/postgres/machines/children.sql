@@ -1,5 +1,5 @@
 -- Children. A machine waits for them as a job waits for others, by edges (order/joins.sql): the child is the edge's
--- parent, for its end decides the edge, and the edge carries the fence of the execution that spawned it.
+-- parent, since its end decides the edge, and the edge carries the fence of the execution that spawned it.
 
 -- Make machines wait for children that this transaction enqueued, or found by their keys (p_met); those may be over.
 -- Raises HW004 for a machine that would wait for itself.

@@ -245,7 +245,7 @@ end
 $$;
 
 -- These jobs, whose rows are locked, wait for no other job any more. A car goes on waiting for its turn; a machine that
--- waited for its children is queued, even as a car, for it is its train's locomotive.
+-- waited for its children is queued, even as a car, since it is its train's locomotive.
 create function headway.stop_waiting(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

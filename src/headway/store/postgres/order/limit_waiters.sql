@@ -118,7 +118,7 @@ $$;
 
 -- Bring back the jobs that were set aside under these tenants' limits, a piece at a time; the rest, and what somebody has
 -- locked, is left as an arrival. Where a limit leaves room for no more than a piece, that many of every queue: the end of
--- each job that runs admits another. Locks no gate, for it may be part of a long transaction.
+-- each job that runs admits another. Locks no gate, because it may be part of a long transaction.
 create function headway.readmit_tenants(p_tenants uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -5,7 +5,7 @@
 
 -- Make the next car of each train its locomotive, where one has just ended. Called with the old locomotive's row
 -- locked, in a statement of its own, which sees every car committed before. A car that somebody has locked, or that may
--- meet a taken unique key, is left as an arrival. Nothing else can be refused, for the train is this transaction's until
+-- meet a taken unique key, is left as an arrival. Nothing else can be refused: the train is this transaction's until
 -- it commits, so this needs no exception block: a row that is locked and updated in one subtransaction and claimed in
 -- another gets a multixact, and its dead versions stay in the indexes until the next vacuum.
 create function headway.release_next_cars(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void

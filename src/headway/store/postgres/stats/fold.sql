@@ -131,7 +131,7 @@ begin
                 and s.queue = k.queue and s.kind = k.kind) as known
       from (select distinct f.tenant_id, f.day, f.queue, f.kind from facts f) k
   ), named as (
-    -- a day's numbers have so many kinds: what comes later that day is added up as one
+    -- a day's numbers have a limited number of kinds: what comes later that day is added up as one
     select k.tenant_id, k.day, k.queue, k.kind,
            k.known
            or row_number() over (partition by k.tenant_id, k.day, k.known order by k.queue, k.kind)

@@ -104,7 +104,7 @@ $$;
 -- worker that knows its kind was there before. Gives the ids of the code's schedules in call order: a name that belongs
 -- to a stored schedule is left alone.
 -- One caller at a time, by an advisory lock; then locks definitions in order of kind, and triggers in order of id, as
--- fires do. Waits only briefly (55P03): the worker starts all the same, and declares later. Raises HW004 (a value out of
+-- fires do. Waits only briefly (55P03): the worker starts anyway, and declares later. Raises HW004 (a value out of
 -- range).
 create function headway.declare(p_definitions json, p_schedules json) returns uuid[]
 language plpgsql security definer

@@ -76,7 +76,7 @@ class DueVerbs:
                 now=utc(now),
                 schedules=due,
                 events=_pending_events(waiting, listening, computed),
-                # what cannot be read stays due: do not ask again at once, for ever
+                # what cannot be read stays due: do not ask again at once, forever
                 next_due_ms=None if rows and not due else next_due_ms,
                 defined=defined,
             )

@@ -110,7 +110,7 @@ end
 $$;
 
 -- Store the engine's own events: one for each of these jobs that is over, if an enabled trigger of its tenant is on it;
--- but not for a job that such a trigger made, which would trigger itself for ever. The caller has the rows locked. One
+-- but not for a job that such a trigger made, which would trigger itself forever. The caller has the rows locked. One
 -- probe where there is no such trigger.
 create function headway.announce(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql

@@ -25,7 +25,7 @@ def statements(file: str) -> dict[str, str]:
 
 
 def of_rows(insert: str, rows: int) -> str:
-    """The insert of one row as an insert of so many: it opens the table and its indexes only once."""
+    """The insert of one row as an insert of this many: it opens the table and its indexes only once."""
     head, values, tail = _VALUES.split(insert)
     width = values.count("?")
     numbers = (range(first, first + width) for first in range(1, 1 + rows * width, width))

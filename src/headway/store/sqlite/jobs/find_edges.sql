@@ -1,4 +1,4 @@
--- The id at which a search has walked over so many rows of the index that a statement of find.sql walks: the same
+-- The id at which a search has walked over this many rows of the index that a statement of find.sql walks: the same
 -- conditions, without the filter. Parameters: ?1 tenant, ?2 status, ?3 tag, ?4 fingerprint, ?5 cursor, ?6 how many. What
 -- follows the cursor, and the order, are appended.
 

@@ -74,7 +74,7 @@ class _Holder(msgspec.Struct):
 
 
 def replace_successors(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqueued]]:
-    """Before the insert: replace those that are in line for the keys of these jobs, for they run last. Gives what is
+    """Before the insert: replace those that are in line for the keys of these jobs: they run last. Gives what is
     answered then, by the job's index in the call."""
     asked = {n: job for n, job in enumerate(jobs) if job.replaces}
     _, successors = yield from _look_up(asked)

@@ -88,7 +88,7 @@ where enabled = 1
   and event < 'headway.job/';
 
 -- name: ended
--- of these jobs, those that are over and were not started by such an event: a failing reaction would go on for ever
+-- of these jobs, those that are over and were not started by such an event: a failing reaction would go on forever
 select
   id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, trace_id, source, trigger_id
 from jobs
