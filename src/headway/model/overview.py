@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from headway.model.train import Train
 from headway.model.trigger import Trigger
 from headway.model.vitals import Condition
 
+# most urgent first
 What = Literal[
     "full_database",
     "no_worker",
@@ -31,19 +32,7 @@ What = Literal[
     "paused",
     "limited",
 ]
-_URGENCY: tuple[What, ...] = (
-    "full_database",
-    "no_worker",
-    "dying",
-    "slow_database",
-    "starving",
-    "silent_worker",
-    "held_train",
-    "late_schedule",
-    "failed_event",
-    "paused",
-    "limited",
-)
+_URGENCY: tuple[What, ...] = get_args(What)
 LATE = timedelta(minutes=1)
 LONG = timedelta(minutes=10)
 LITTLE_BYTES = 512 * 1024**2  # free on the disk of a file
