@@ -1,4 +1,4 @@
-"""What is measured, what it is compared with, what it shall reach, and the table of all that."""
+"""What is measured, what it is compared with, what it must reach, and the table of it all."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_stale_worker_writes_nothing(site: CrashSite) -> None:
 
 
 def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(site: CrashSite) -> None:
-    """Whoever was away (the database, or the network between) must have the chance to beat first."""
+    """After an outage of the database or the network, live workers get the chance to send a heartbeat first."""
     app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     worker = fleet.worker().started()
     job = app.enqueue(gated.build(["end"])).id

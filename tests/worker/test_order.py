@@ -17,7 +17,7 @@ from headway.worker import SingleJobWorker
 from tests.worker_harness import FaultyStore, WorkerHarness
 
 SLOW = {"pace_ms": 60_000, "idle_pace_ms": 60_000, "promote_every_ms": 60_000}
-"""Whoever waits for a poll waits forever."""
+"""Long enough that a test which waits for a poll never ends."""
 
 
 def by_hand(store: Any, sql: str, *params: Any) -> None:

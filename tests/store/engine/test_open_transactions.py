@@ -268,7 +268,7 @@ def test_a_limit_is_refused_rather_than_all_claims_held_up_by_the_row_of_a_runni
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
 def test_what_arrived_is_looked_at_beside_an_arrival_that_is_held(db):
-    """On SQLite nothing arrives: whoever changes something looks at what follows from it."""
+    """On SQLite nothing arrives: each verb does itself what follows from its change."""
     ids = {}
     for train in ("a", "b"):
         with closing(db.connect()) as user:

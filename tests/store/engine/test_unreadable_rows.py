@@ -134,7 +134,7 @@ def test_a_job_that_is_running_without_worker_or_start_is_lost_like_any_other(db
 
 
 def refuse(db, verb: str, job_id: str) -> None:
-    """Let the database refuse whatever is to be done to this job, as a constraint of somebody's own may."""
+    """Make the database refuse any change of this job, as somebody's own constraint may."""
     if db.dialect == "postgres":
         db.sql(
             "create function refuse() returns trigger language plpgsql as "

@@ -236,7 +236,7 @@ def test_a_batch_of_every_outcome_is_written_row_by_row(db, make):
 
 
 def test_a_batch_of_successes_of_every_sort_is_written_row_by_row(db, make):
-    """The shortest way is for what nearly all are; whoever is more than that loses nothing by standing among them."""
+    """The fast path is for plain jobs, as nearly all are; others in the same batch lose nothing by it."""
     db.limit("kind", "narrow", max_running=1)
     worker = db.worker()
     again = db.start(worker)

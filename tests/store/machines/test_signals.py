@@ -1,4 +1,4 @@
-"""Signals: durable, in order, once per dedup_key; consumed exactly as seen; and whoever waits for them is woken."""
+"""Signals: durable, in order, once per dedup_key; consumed exactly as seen; and the machines that wait for them wake up."""
 
 from __future__ import annotations
 

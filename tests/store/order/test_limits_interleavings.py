@@ -62,7 +62,7 @@ def test_two_claims_at_once_never_exceed_a_limit(db, session, until, scope, end)
     running = len(first) * (end == "commit") + len(second)
     assert running <= most
     assert db.running_in("default") == running
-    # nobody stays behind, whoever was put aside by whom
+    # no job stays set aside, whichever claim set it aside
     db.finish(*second, *(first if end == "commit" else ()))
     rest = [
         job_id for job_id in ids if job_id not in ids_of(second) and (end == "rollback" or job_id not in ids_of(first))

@@ -118,7 +118,7 @@ def test_a_refusal_leaves_the_callers_transaction_alive(db):
 @POSTGRES
 @pytest.mark.parametrize("name", ["", " ", "a b", "a\nb", "-a", "é", "x" * 129, "{{a}}"])
 def test_names_that_no_enqueue_would_take_are_refused(db, name):
-    """The application is asked before the store; whoever calls the functions is not."""
+    """The application checks before the store; callers of the SQL functions do not."""
     made, template = db.listener("paid"), db.template()
     refused = [
         lambda: db.schedule(name=name),

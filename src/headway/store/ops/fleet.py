@@ -36,7 +36,7 @@ class Fleet(Protocol):
         ...
 
     def set_worker(self, worker_id: str, wanted: ServedChange, *, actor: str | None) -> Op[None]:
-        """What a live worker is to serve instead of what it was started with: it takes that at its next heartbeat, and
+        """Set what a live worker serves instead of what it was started with: it takes that at its next heartbeat, and
         it is gone with the worker. Changes what was set before field by field. Raises `NotFound`. Audited."""
         ...
 

@@ -100,7 +100,7 @@ create table headway.job_lists (
   token uuid primary key,
   tenant_id uuid, -- null: of every tenant
   key_id text collate "C" not null, -- of the API key that may act on them
-  action json not null, -- what is to be done, and the filter
+  action json not null, -- what to do, and the filter
   ids uuid[] not null,
   position integer not null default 0, -- how many have been acted on
   created_at timestamptz not null
@@ -454,11 +454,11 @@ create table headway.arrivals (
   ended uuid[], -- jobs that ended and that others may wait for
   keys text[] collate "C",
   groups uuid[], -- groups to stop, because a member did not succeed
-  stopping uuid[], -- groups whose remaining members are to be canceled
+  stopping uuid[], -- groups whose remaining members must be canceled
   signaled uuid[], -- jobs that got a signal
   revived uuid[], -- jobs that run again and whose end had canceled others
-  orphaned uuid[], -- machines whose unfinished children are to be canceled
-  resumed uuid[], -- tenants whose jobs are to be brought back
+  orphaned uuid[], -- machines whose unfinished children must be canceled
+  resumed uuid[], -- tenants whose jobs must be brought back
   primary key (tenant_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 

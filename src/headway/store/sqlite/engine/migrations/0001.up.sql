@@ -908,7 +908,7 @@ create table job_lists (
   token text not null primary key,
   tenant_id text, -- null: of every tenant
   key_id text not null, -- of the API key that may act on them
-  action text not null, -- JSON: what is to be done, and the filter
+  action text not null, -- JSON: what to do, and the filter
   ids text not null,
   position integer not null default 0, -- how many have been acted on
   created_at integer not null
