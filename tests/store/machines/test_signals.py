@@ -1,4 +1,4 @@
-"""Signals: durable, in order, once per dedup_key; consumed exactly as seen; and the machines that wait for them wake up."""
+"""Signals: durable, in order, once per dedup_key; consumed exactly as seen; and they wake the machines that wait."""
 
 from __future__ import annotations
 
