@@ -440,7 +440,7 @@ def test_the_event_loop_standing_still_is_told_with_whose_code(
 
     def named() -> list[Any]:
         """On a busy machine the loop is late without any job, too."""
-        return [record for record in lines("is blocked") if "kind" in record.headway]
+        return [record for record in lines("has been blocked") if "kind" in record.headway]
 
     @harness.job
     async def blocks() -> None:
