@@ -82,6 +82,13 @@ def test_without_an_app_the_worker_asks_which(cli: Cli) -> None:
     assert "which app?" in cli.refused("worker", code=2)
 
 
+def test_commands_need_no_app(cli: Cli, folder: Path) -> None:
+    (folder / "headway.toml").write_text('[commands.nothing]\nargv = ["/bin/true"]\n')
+    assert cli.json("worker", "--until-idle")["succeeded"] == 0
+    cli.ok("enqueue", "nothing")
+    assert cli.json("worker", "--until-idle")["succeeded"] == 1
+
+
 def test_debug_shows_the_stack_trace(cli: Cli) -> None:
     result = cli("--log-level", "debug", "worker", "shopapp:broken")
     assert result.exit_code == 2

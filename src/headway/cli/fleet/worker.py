@@ -53,7 +53,8 @@ def worker(
 
     The app is imported from the current folder. APP is `app` if left out, and may be a Headway, a Registry, or a
     function that returns one. Without MODULE:APP it is --app,
-    HEADWAY_APP, or `app` of headway.toml.
+    HEADWAY_APP, or `app` of headway.toml. Without any of them, the worker runs the commands and connectors of
+    headway.toml.
 
     \b
     headway worker myapp:app
@@ -66,10 +67,6 @@ def worker(
     cli.configure_logs()
     cli.app_spec = app or cli.app_spec
     cli.warn = get_logger("headway.worker").warning
-    if cli.spec is None:
-        raise click.UsageError(
-            "which app? Give MODULE:APP, such as headway worker myapp:app, or set `app` in headway.toml"
-        )
     chosen = parse_queues(queues if queues is not None else cli.settings.get("queues"))
     found = _prepared(cli, {**settings, "concurrency": concurrency})
     slots = found.settings.concurrency if concurrency is None and not isinstance(chosen, dict) else concurrency
@@ -151,8 +148,13 @@ def _prepared(cli: Invocation, given: dict[str, Any]) -> Headway:
     """The app, ready to run: it has kinds, and its database exists. Otherwise raises one clear error."""
     from headway.errors import ConfigError
 
-    found = cli.code
+    found = cli.with_kinds
     override(found, None, given)
+    if cli.spec is None and not found.kinds.names:
+        raise click.UsageError(
+            "which app? Give MODULE:APP, such as headway worker myapp:app, or set `app` in headway.toml; or declare "
+            "commands or connectors there, which need no app"
+        )
     if not found.kinds.names:
         raise ConfigError(
             f"{cli.spec} defines no kinds, so there is nothing to run: decorate functions with @app.job, "
