@@ -137,6 +137,10 @@ def test_what_is_of_a_tenant_leads_into_it_from_the_pages_about_all(dashboard: D
         assert '<a class="tenant" href="/t/acme/">acme</a>' in root.get("/triggers").text
         for page in ("/", "/trains"):
             assert "/t/acme/do/resume-train?key=orders%2F7" in root.get(page).text, page
+        for page in ("/triggers", "/events", "/templates", "/connectors", "/keys", "/audit"):
+            assert '<span class="sub"><a class="tenant" href="/t/acme/">acme</a></span>' in root.get(page).text, page
+            assert 'class="tenant" href="/t/' not in root.get(f"/t/acme{page}").text, page
+        assert '<span class="sub">of all tenants</span>' in root.get("/keys").text
         asked = root.get("/t/acme/do/resume-train?key=orders%2F7").text
         assert "headway trains resume orders/7 --tenant acme<" in asked
         assert "app.tenant(&#34;acme&#34;).resume_train(&#34;orders/7&#34;" in asked
@@ -303,6 +307,8 @@ def test_a_job_page_lists_its_artifacts_to_download(dashboard: Dashboard, tmp_pa
         assert (answer.status_code, answer.json()["code"]) == (409, "ArtifactElsewhere")
     with dashboard.visitor("stranger") as stranger:
         assert found.id not in stranger.get("/artifacts").text
+    with dashboard.visitor("superadmin") as root_user:
+        assert '<a class="tenant" href="/t/acme/">acme</a>' in root_user.get("/artifacts").text
     assert link == f"/api/v1/artifacts/{found.id}/content"
 
 

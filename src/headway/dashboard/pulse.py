@@ -101,12 +101,12 @@ async def tenant_shares(visit: Visit, queue: str) -> list[TenantShare]:
         started[each.tenant_id] += each.started
         depths[each.tenant_id] = depths.get(each.tenant_id, 0) if each.depth is None else each.depth
     whole = started.total()
-    shares = []
-    for tenant_id, count_ in started.most_common(_MOST_SHARES):
-        tenant = await visit.ask("GET", "/admin/tenants/{id}", id=tenant_id)
-        share = count_ / whole if whole else 0.0
-        shares.append(TenantShare(tenant.slug or tenant.id, count_, share, depths[tenant_id]))
-    return shares
+    most = started.most_common(_MOST_SHARES)
+    names = await visit.tenant_names(tenant_id for tenant_id, _ in most)
+    return [
+        TenantShare(names[tenant_id], count_, count_ / whole if whole else 0.0, depths[tenant_id])
+        for tenant_id, count_ in most
+    ]
 
 
 def _moments(now: datetime, span: Span) -> list[datetime]:

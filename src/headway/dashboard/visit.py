@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -127,6 +127,13 @@ class Visit:
         """This list as a file: with its filters, from its beginning."""
         kept = {each: self.query.getlist(each) for each in self.query if each != "cursor"}
         return self.url(f"/export/{name}", kept)
+
+    async def tenant_names(self, ids: Iterable[str | None]) -> dict[str, str]:
+        """What the tenants of these ids are called, by one look-up; nothing on a page that is not about all of them."""
+        known = sorted({each for each in ids if each is not None}) if self.sees_all else []
+        store = self._api.app.store
+        names = await store.arun(store.ops.tenants(known)) if known else {}
+        return {each: names.get(each, each) for each in known}
 
     async def check_still_in(self) -> None:
         """Raises `Refused` where the visitor's key or session is not valid any more: for what takes long."""

@@ -34,7 +34,8 @@ async def list_definitions(visit: Visit) -> Page:
 @pages.get("/keys")
 async def list_keys(visit: Visit) -> Page:
     keys = await visit.ask("GET", "/keys", query={"cursor": visit.query.get("cursor")})
-    return Page("keys.html", {"keys": keys, "actions": ACTIONS})
+    tenants = await visit.tenant_names(each.tenant_id for each in keys.items)
+    return Page("keys.html", {"keys": keys, "tenants": tenants, "actions": ACTIONS})
 
 
 @pages.get("/limits")
@@ -47,7 +48,9 @@ async def list_limits(visit: Visit) -> Page:
 @pages.get("/audit")
 async def list_audit(visit: Visit) -> Page:
     asked = {name: visit.query.get(name) or None for name in ("actor", "action", "cursor")}
-    return Page("audit.html", {"audit": await visit.ask("GET", "/audit", query=asked), "chosen": asked})
+    audit = await visit.ask("GET", "/audit", query=asked)
+    tenants = await visit.tenant_names(each.tenant_id for each in audit.items)
+    return Page("audit.html", {"audit": audit, "tenants": tenants, "chosen": asked})
 
 
 @pages.get("/doctor")

@@ -12,4 +12,5 @@ pages = Pages()
 async def list_artifacts(visit: Visit) -> Page:
     job = visit.query.get("job", "").strip()
     artifacts = await visit.ask("GET", "/artifacts", query={"job": job, "cursor": visit.query.get("cursor")})
-    return Page("artifacts.html", {"artifacts": artifacts, "job": job})
+    tenants = await visit.tenant_names(each["tenant_id"] for each in artifacts.items)
+    return Page("artifacts.html", {"artifacts": artifacts, "job": job, "tenants": tenants})
