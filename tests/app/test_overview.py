@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 
 from headway import Headway
 from headway.errors import InvalidJob, NotAllowed
+from headway.model.ids import DEFAULT_TENANT_ID
 
 
 def test_numbers_are_grouped_as_asked(app: Headway) -> None:
@@ -64,6 +66,11 @@ def test_what_needs_a_person_comes_most_urgent_first(app: Headway) -> None:
     assert found.pulse.run_p50_ms is not None
     assert [each.what for each in acme.overview().problems] == ["no_worker", "held_train"]
     assert acme.overview().pulse.enqueued == 1
+    only = app.tenant(UUID(DEFAULT_TENANT_ID)).overview().problems[1]
+    assert only.fix == (
+        f"headway errors show {error.fingerprint} --tenant default, "
+        f"then headway jobs retry --status dead --error {error.fingerprint} --tenant default"
+    )
     tenants = {each.tenant: each for each in app.overview_of_tenants()}
     assert (tenants["acme"].pulse.enqueued, tenants["default"].pulse.enqueued) == (1, 3)
     assert (tenants["acme"].share, tenants["default"].share) == (0.0, 1.0)

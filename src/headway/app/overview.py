@@ -18,6 +18,7 @@ from headway.app.trains import TrainVerbs
 from headway.clock import from_micros
 from headway.model.duration import Duration, to_ms
 from headway.model.fleet import MOST_QUEUED
+from headway.model.ids import is_id
 from headway.model.overview import (
     LATELY,
     SAMPLED,
@@ -58,13 +59,14 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
         troubled = [each.name for each in queues if each.paused or each.limited or not each.workers]
         counted = self.queues(name=troubled, most=MOST_QUEUED) if troubled else []
         errors = self.errors(since=since, order="count", limit=_MOST_ERRORS) if died else []
+        tenant = self._name_in_commands() if self._is_for_one_tenant else None
         problems = [
             *of_queues(counted, samples, now),
-            *of_starving(queues, lately, samples, now),
-            *of_kinds(died, errors),
+            *of_starving(queues, lately, samples, now, tenant),
+            *of_kinds(died, errors, tenant),
             *of_trains(self.trains(blocked=True, limit=_MOST)),
             *of_schedules(self.schedules(), now),
-            *of_events(self.events(status="failed", limit=_MOST)),
+            *of_events(self.events(status="failed", limit=_MOST), tenant),
         ]
         if not self._is_for_one_tenant:
             problems += of_workers(self.workers(), now)
@@ -76,6 +78,11 @@ class OverviewVerbs(TrainVerbs, QueueVerbs, ScheduleVerbs, EventVerbs, StatVerbs
             problems += of_database(condition, now)
         first = now - timedelta(milliseconds=to_ms(since, "since"))
         return Overview(at=now, problems=urgent_first(problems), pulse=pulse(self.stats(since=since), first))
+
+    def _name_in_commands(self) -> str:
+        """How a command names the own tenant: a key of the HTTP API has only its id."""
+        own = str(self._own_tenant)
+        return self._run(self._store.ops.tenants([own])).get(own, own) if is_id(own) else own
 
     def overview_of_tenants(self, since: Duration = "1h") -> list[TenantPulse]:
         """The tenants to whose jobs something happened in that time, side by side, the busiest first. Raises

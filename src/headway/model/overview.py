@@ -175,7 +175,11 @@ def of_queues(
 
 
 def of_starving(
-    queues: Sequence[Queue], stats: Sequence[Stat], samples: Mapping[tuple[str, str, str], Stat], now: datetime
+    queues: Sequence[Queue],
+    stats: Sequence[Stat],
+    samples: Mapping[tuple[str, str, str], Stat],
+    now: datetime,
+    tenant: str | None = None,
 ) -> Iterable[Problem]:
     """Jobs that have waited for long in a queue that works on others, or whose workers do not know their kind."""
     listening = {queue.name: queue for queue in queues if queue.workers and not queue.paused}
@@ -205,7 +209,7 @@ def of_starving(
                 f"{_jobs(count)} of kind {kind}{of} {'have' if count > 1 else 'has'} waited in queue {queue} for "
                 f"{show_ms(oldest_ms)}, while it runs others"
             )
-            chosen = f"--status queued --queue {queue} --kind {kind}"
+            chosen = f"--status queued --queue {queue} --kind {kind}{_only(tenant)}"
             fix = f"headway jobs list {chosen}, and headway queues set {queue} --fair"
         else:
             continue
@@ -231,8 +235,9 @@ def of_database(condition: Condition, now: datetime) -> Iterable[Problem]:
         yield Problem(what="slow_database", why=why, fix="headway doctor")
 
 
-def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterable[Problem]:
-    """Kinds whose jobs died, with the error that killed most; `stats` are those of a span, by queue and kind."""
+def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = (), tenant: str | None = None) -> Iterable[Problem]:
+    """Kinds whose jobs died, with the error that killed most; `stats` are those of a span, by queue and kind. With a
+    tenant, the commands touch no other's jobs."""
     worst: dict[tuple[str | None, str | None], ErrorGroup] = {}
     for each in sorted(errors, key=lambda each: each.dead):
         if each.dead:
@@ -249,7 +254,7 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterab
         since = first[queue, kind].at
         is_of_several = kinds[kind] > 1
         why = f"{_jobs(count)} of kind {kind} died" + (f" in queue {queue}" if is_of_several else "")
-        chosen = f"--status dead --kind {kind}" + (f" --queue {queue}" if is_of_several else "")
+        chosen = f"--status dead --kind {kind}" + (f" --queue {queue}" if is_of_several else "") + _only(tenant)
         fix = f"headway jobs list {chosen}, then headway jobs retry {chosen}"
         error = None
         if (queue, kind) in worst:
@@ -258,7 +263,11 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = ()) -> Iterab
             why += f": {found.message}" if found.dead == count else f", {found.dead:,} of one error: {found.message}"
             if found.count > 1:
                 why += f" ({found.count:,} × the same since {found.first_seen_at:%H:%M} UTC)"
-            fix = f"headway errors show {error}, then headway jobs retry --status dead --error {error}"
+            show, retry = (
+                f"errors show {error}{_only(tenant)}",
+                f"jobs retry --status dead --error {error}{_only(tenant)}",
+            )
+            fix = f"headway {show}, then headway {retry}"
         yield Problem(what="dying", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind, error=error)
 
 
@@ -305,12 +314,16 @@ def of_schedules(schedules: Sequence[Trigger], now: datetime) -> Iterable[Proble
             )
 
 
-def of_events(events: Sequence[Event]) -> Iterable[Problem]:
+def of_events(events: Sequence[Event], tenant: str | None = None) -> Iterable[Problem]:
     if events:
         last = events[0]
         why = f"{len(events):,} event{'' if len(events) == 1 else 's'} failed, the last is {last.name}: {last.error}"
-        fix = "headway events list --status failed, then headway events retry ID"
+        fix = f"headway events list --status failed{_only(tenant)}, then headway events retry ID"
         yield Problem(what="failed_event", why=why, fix=fix, count=len(events), since=events[-1].emitted_at)
+
+
+def _only(tenant: str | None) -> str:
+    return "" if tenant is None else f" --tenant {tenant}"
 
 
 def _s(count: int) -> str:

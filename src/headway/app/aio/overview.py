@@ -17,6 +17,7 @@ from headway.app.overview import _MOST, _MOST_ERRORS, OverviewVerbs, free_bytes
 from headway.clock import from_micros
 from headway.model.duration import Duration, to_ms
 from headway.model.fleet import MOST_QUEUED
+from headway.model.ids import is_id
 from headway.model.overview import (
     LATELY,
     SAMPLED,
@@ -64,13 +65,14 @@ class AsyncOverviewVerbs(
         troubled = [each.name for each in queues if each.paused or each.limited or (not each.workers)]
         counted = await self.aqueues(name=troubled, most=MOST_QUEUED) if troubled else []
         errors = await self.aerrors(since=since, order="count", limit=_MOST_ERRORS) if died else []
+        tenant = await self._aname_in_commands() if self._is_for_one_tenant else None
         problems = [
             *of_queues(counted, samples, now),
-            *of_starving(queues, lately, samples, now),
-            *of_kinds(died, errors),
+            *of_starving(queues, lately, samples, now, tenant),
+            *of_kinds(died, errors, tenant),
             *of_trains(await self.atrains(blocked=True, limit=_MOST)),
             *of_schedules(await self.aschedules(), now),
-            *of_events(await self.aevents(status="failed", limit=_MOST)),
+            *of_events(await self.aevents(status="failed", limit=_MOST), tenant),
         ]
         if not self._is_for_one_tenant:
             problems += of_workers(await self.aworkers(), now)
@@ -82,6 +84,11 @@ class AsyncOverviewVerbs(
             problems += of_database(condition, now)
         first = now - timedelta(milliseconds=to_ms(since, "since"))
         return Overview(at=now, problems=urgent_first(problems), pulse=pulse(await self.astats(since=since), first))
+
+    async def _aname_in_commands(self) -> str:
+        """How a command names the own tenant: a key of the HTTP API has only its id."""
+        own = str(self._own_tenant)
+        return (await self._arun(self._store.ops.tenants([own]))).get(own, own) if is_id(own) else own
 
     async def aoverview_of_tenants(self, since: Duration = "1h") -> list[TenantPulse]:
         """The tenants to whose jobs something happened in that time, side by side, the busiest first. Raises
