@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 import httpx2 as httpx
@@ -18,6 +19,7 @@ from headway import Context, Headway
 from headway.api import Api, chapters
 from headway.api.access.oidc_settings import oidc_settings
 from headway.api.access.rates import Strangers
+from headway.api.routes import PREFIX
 from headway.api.serving.settings import server_settings
 from headway.cli.root import main as root
 from headway.dashboard import Site
@@ -26,6 +28,7 @@ from headway.dashboard.asset_files import Assets
 from headway.dashboard.list_table import LISTS
 from headway.dashboard.table import Page
 from headway.dashboard.visit import Visit
+from headway.model.connector import WEBHOOK
 from headway.model.key_text import new_key
 from tests.dashboard.conftest import HOSTILE, Dashboard
 
@@ -358,7 +361,7 @@ def test_many_jobs_are_counted_before_anything_happens(dashboard: Dashboard) -> 
         assert "Cancel 150 jobs?" in question.text
         tenant = acme.tenant_id
         assert f"headway jobs cancel --tag many --tenant {tenant}<" in question.text
-        assert f"app.tenant(&#34;{tenant}&#34;).cancel_jobs(tag=[&#39;many&#39;])" in question.text
+        assert f"app.tenant(UUID(&#34;{tenant}&#34;)).cancel_jobs(tags=&#34;many&#34;)" in question.text
         assert acme.counts()["queued"] == 151
         token = re.search(r'name="token" value="([^"]+)"', question.text)
         assert token is not None
@@ -422,18 +425,53 @@ def test_every_button_is_a_route_and_a_command(action: Action) -> None:
     assert hasattr(Headway, action.python.split(".")[1].split("(")[0])
 
 
-def test_every_list_shows_itself_as_a_command_and_a_call(dashboard: Dashboard) -> None:
-    with dashboard.visitor("superadmin") as root_user:
-        for page, (cli, path, python) in LISTS.items():
-            assert ("GET", path) in {(route.method, route.path) for route in chapters.ROUTES}, page
-            assert hasattr(Headway, python.split(".")[1].split("(")[0]), python
-            found: click.Command = root
-            for word in cli.split():
-                assert isinstance(found, click.Group), cli
-                command = found.get_command(click.Context(found), word)
-                assert command is not None, f"headway {cli}"
-                found = command
-            assert f"headway {cli}</pre>" in root_user.get(page).text
+def test_every_list_shows_itself_as_a_command_a_request_and_a_call(dashboard: Dashboard) -> None:
+    job = "/jobs?status=dead&kind=send_email+charge&tag=a+b&order=oldest"
+    error = "/errors?since=day&kind=send_email&status=failed&order=count"
+    filtered = [
+        *(job, error, "/trains?blocked=1", "/events?name=order.paid&status=pending", f"/connectors?kind={WEBHOOK}"),
+        *(f"/artifacts?job={dashboard.jobs['dead']}", "/audit?actor=o'neill&action=pause", "/t/acme/queues"),
+    ]
+    all_tenants = _copied_from(dashboard, "superadmin", [*LISTS, *filtered, "/t/default/jobs"])
+    acme = dashboard.app.get_tenant("acme").id
+    own = _copied_from(dashboard, "admin", ["/triggers", "/triggers?type=event", "/trains?blocked=1", job])
+    for page, cli, path, python in (
+        ("/triggers", "schedules list", "/jobs/triggers?trigger_type=schedule", "schedules()"),
+        ("/triggers?type=event", "triggers list", "/jobs/triggers?trigger_type=event", "triggers()"),
+        ("/trains?blocked=1", "trains list --blocked", "/trains?blocked=true", "trains(blocked=True)"),
+        (
+            job,
+            "jobs list --status dead --kind send_email --kind charge --tag a --tag b --order oldest",
+            "/jobs?status=dead&kind=send_email&kind=charge&tag=a&tag=b&order=oldest",
+            'jobs(status="dead", kind=["send_email", "charge"], tags=["a", "b"], order="oldest")',
+        ),
+    ):
+        assert all_tenants[page] == (f"headway {cli}", path, f"app.{python}")
+        assert own[page] == (f"headway {cli} --tenant {acme}", path, f'app.tenant(UUID("{acme}")).{python}')
+    assert all_tenants["/t/acme/queues"] == ("headway queues list", "/queues", 'app.tenant("acme").queues()')
+    assert all_tenants["/t/default/jobs"][0] == "headway jobs list --tenant default"
+    assert "--since 1d " in all_tenants[error][0]
+
+
+def _copied_from(dashboard: Dashboard, role: str, pages: list[str]) -> dict[str, tuple[str, ...]]:
+    """What the pages show as command, as path of the API, and as call; each is one that works."""
+    found = {}
+    with dashboard.visitor(role) as visitor:
+        for page in pages:
+            cli, curl, python = map(unescape, re.findall(r"<dd><pre>(.*?)</pre>", visitor.get(page).text)[-3:])
+            command: click.Command | None = root
+            words = shlex.split(cli)[1:]
+            while isinstance(command, click.Group):
+                command = command.get_command(click.Context(command), words.pop(0))
+            assert command is not None, cli
+            command.make_context(cli, words)  # which refuses an option that it does not have
+            headers = dict(each.split(": ", 1) for each in shlex.split(curl) if ": " in each)
+            address = shlex.split(curl)[-1]
+            headers["Authorization"] = f"Bearer {dashboard.keys[role]}"
+            assert httpx.get(address, headers=headers).status_code == 200, curl
+            eval(python, {"app": dashboard.app, "UUID": UUID})
+            found[page] = cli, address.split(PREFIX, 1)[1], python
+    return found
 
 
 def test_a_job_links_to_what_is_in_its_way_and_shows_its_states(dashboard: Dashboard) -> None:

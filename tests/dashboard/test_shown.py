@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import secrets
-from headway.dashboard import live
+from headway.dashboard import list_table, live
 from headway.dashboard.drawn import chart
 from headway.dashboard.shown import links, numbers, times
 from headway.dashboard.shown.json_text import json_beginning, json_html, kept_secrets, masked_json, without_redacted
@@ -28,7 +28,7 @@ _JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("module", [numbers, times, chart], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [numbers, times, chart, list_table], ids=lambda module: module.__name__)
 def test_the_examples_in_the_code(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from headway.api.routes import PREFIX
 from headway.api.wire.problems import Refused
-from headway.dashboard.list_table import of_tenant_in_cli, of_tenant_in_python
+from headway.dashboard.list_table import curl, of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.visit import Visit
 from headway.model.status import FINISHED
 
@@ -68,7 +68,6 @@ class Action:
         path = self.path
         for name, value in params.items():
             path = path.replace(f"{{{name}}}", value)
-        tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
         sent = shlex.quote(json.dumps(self.sends or {}))
         data = f" -H 'Content-Type: application/json' -d {sent}" if self.fields or self.sends else ""
         shown = {name: shlex.quote(value) for name, value in params.items()}
@@ -76,8 +75,7 @@ class Action:
         whose = visit.whose if "key" in params else None  # a train has its name only within its tenant
         return {
             "CLI": of_tenant_in_cli(f"headway {self.cli.format(**shown)}", whose),
-            "curl": f'curl -X {self.method} -H "Authorization: Bearer $HEADWAY_KEY"{tenant}{data} '
-            + shlex.quote(f"{origin}{PREFIX}{path}"),
+            "curl": f"{curl(visit)} -X {self.method}{data} " + shlex.quote(f"{origin}{PREFIX}{path}"),
             "Python": of_tenant_in_python(self.python.format(**quoted), whose),
         }
 

@@ -47,9 +47,9 @@ class Visit:
 
     @property
     def whose(self) -> str | None:
-        """The tenant whose work is shown, as a command names it; None: the default one's, or that of all."""
+        """The tenant whose work is shown, as a command names it; None: that of all."""
         own = self.tenant or self.key.tenant_id
-        return None if own == DEFAULT_TENANT_ID else own
+        return "default" if own == DEFAULT_TENANT_ID else own
 
     @property
     def sees_all(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.api.routes import PREFIX
 from headway.api.wire.problems import Refused
-from headway.dashboard.list_table import filter_flags, of_tenant_in_cli, of_tenant_in_python
+from headway.dashboard.list_table import arguments, curl, filter_flags, of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
 
@@ -88,14 +88,12 @@ def _values(action: str, back: str, *, count: int, **more: Any) -> dict[str, Any
 def _copied(visit: Visit, action: str, which: Any) -> dict[str, str]:
     """The same from a shell, over HTTP, where a dry run gives the token to go on with, and from Python."""
     chosen = {name: value for name, value in which.items() if value} if isinstance(which, dict) else {}
-    given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+    given = arguments(chosen)
     body = shlex.quote(json.dumps({"action": action, "filter": chosen, "dry_run": True}))
-    tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
     words = [f"headway jobs {action}", *chosen.pop("ids", ()), *filter_flags(chosen)]
     return {
         "CLI": of_tenant_in_cli(" ".join(words), visit.whose if chosen else None),
-        "curl": f'curl -X POST -H "Authorization: Bearer $HEADWAY_KEY"{tenant} -H "Content-Type: application/json" '
-        f"-d {body} {visit.origin}{PREFIX}/jobs/actions",
+        "curl": f'{curl(visit)} -H "Content-Type: application/json" -d {body} {visit.origin}{PREFIX}/jobs/actions',
         "Python": of_tenant_in_python(f"app.{action}_jobs({given})", visit.whose),
     }
 

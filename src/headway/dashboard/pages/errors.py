@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from datetime import timedelta
 from typing import Any
 
 from headway.api.routes import PREFIX
 from headway.dashboard.action_table import ACTIONS
+from headway.dashboard.list_table import SPANS, curl, of_tenant_in_cli, of_tenant_in_python, seen_since
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 from headway.model.error_groups import ERROR_STATUSES
@@ -16,7 +16,6 @@ from headway.model.status import UNFINISHED
 
 pages = Pages()
 
-_SINCE = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 _MOST_JOBS = 20
 
 
@@ -29,16 +28,10 @@ async def list_errors(visit: Visit) -> Page:
         "errors": errors,
         "most": max((each.count for each in errors.items), default=0),
         "chosen": chosen,
-        "spans": _SINCE,
+        "spans": SPANS,
         "statuses": ERROR_STATUSES,
     }
     return Page("errors.html", values)
-
-
-def seen_since(visit: Visit) -> str | None:
-    """The time since which the errors of the chosen span were seen."""
-    span = _SINCE.get(visit.query.get("since", ""))
-    return None if span is None else (visit.now - span).isoformat()
 
 
 @pages.get("/errors/{fingerprint}")
@@ -53,9 +46,9 @@ async def show_error(visit: Visit, fingerprint: str) -> Page:
         "retried": json.dumps({"error": fingerprint, "status": ["dead"]}),
         "actions": ACTIONS,
         "copied": {
-            "CLI": f"headway errors show {fingerprint}",
-            "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY" {address}',
-            "Python": f'app.error("{fingerprint}")',
+            "CLI": of_tenant_in_cli(f"headway errors show {fingerprint}", visit.whose),
+            "curl": f"{curl(visit)} {address}",
+            "Python": of_tenant_in_python(f'app.error("{fingerprint}")', visit.whose),
         },
     }
     return Page("error.html", values)

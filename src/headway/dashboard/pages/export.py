@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headway.api.wire.problems import Refused
-from headway.dashboard.pages.errors import seen_since
+from headway.dashboard.list_table import seen_since
 from headway.dashboard.shown.json_text import as_text, masked_json
 from headway.dashboard.table import Download, Pages
 from headway.dashboard.visit import Visit

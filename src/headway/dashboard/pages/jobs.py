@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from typing import Any, get_args
-from urllib.parse import urlencode
 
 from headway.api.chapters.jobs import PAGE, SEARCHED
-from headway.api.routes import PREFIX
 from headway.dashboard.action_table import ACTIONS
-from headway.dashboard.list_table import filter_flags, of_tenant_in_cli, of_tenant_in_python
+from headway.dashboard.list_table import JOBS, copied
 from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import COUNTED, Visit
 from headway.model.job import Source
@@ -80,14 +77,5 @@ def _in_words(query: dict[str, Any]) -> str:
 
 
 def _copied(visit: Visit, query: dict[str, Any]) -> dict[str, str]:
-    pairs = [(name, each) for name in _FILTERS for each in query[name]]
-    pairs += [(name, query[name]) for name in _SINGLE if query[name]]
-    flags = " ".join(filter_flags(query))
-    python = ", ".join(f"{name}={value!r}" for name, value in pairs if name != "q")
-    tenant = f" -H 'Headway-Tenant: {visit.tenant}'" if visit.tenant else ""
-    address = f"{visit.origin}{PREFIX}/jobs" + (f"?{urlencode(pairs)}" if pairs else "")
-    return {
-        "CLI": of_tenant_in_cli(f"headway jobs list {flags}".strip(), visit.whose),
-        "curl": f'curl -H "Authorization: Bearer $HEADWAY_KEY"{tenant} {shlex.quote(address)}',
-        "Python": of_tenant_in_python(f"app.jobs({python})", visit.whose),
-    }
+    filters = {name: value for name, value in query.items() if (name, value) != ("order", "newest")}
+    return copied(visit, JOBS, filters, filters, visit.whose)
