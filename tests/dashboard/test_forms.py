@@ -190,6 +190,14 @@ def test_templates_keys_tenants_limits_queues_and_definitions(
         assert key.expires_at is not None
         assert text[0] not in admin.get("/keys").text
 
+    dashboard.keys["brief"] = acme.create_api_key("brief", "admin", expires="1d").text
+    with dashboard.visitor("brief") as brief:  # makes no key that lasts longer, and is offered none
+        form = opened(brief.get("/keys/new")) | {"name": "as brief"}
+        assert "in 30 days" not in brief.get("/keys/new").text
+        assert "hw_live_" in brief.post("/keys/new", data=form).text
+        refused = brief.post("/keys/new", data=form | {"expires": "365"})
+        assert refused.text.count("makes no key that lasts longer") == 1
+
     with dashboard.visitor("superadmin") as root:
         form = opened(root.get("/tenants/new"))
         assert "is not a valid name" in root.post("/tenants/new", data=form | {"slug": "A B"}).text

@@ -42,6 +42,7 @@ def test_an_event_says_what_came_of_it_and_can_be_tried_first(dashboard: Dashboa
         ]
         assert f"/jobs/{made.id}" in shown.text
         assert f"/events/try?like={page.removeprefix('/events/')}" in shown.text
+        assert f'href="{page}"' in operator.get(f"/triggers/{acme.get_trigger('receipt').id}").text
     with dashboard.visitor("stranger") as stranger:
         assert stranger.get(page).status_code == 404
     with dashboard.visitor("viewer") as viewer:

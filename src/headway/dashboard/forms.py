@@ -109,6 +109,11 @@ class FormState:
     def has_folded_values(self) -> bool:
         return any(each.field.folded and (each.value != each.field.value or each.wrong) for each in self.fields)
 
+    @property
+    def is_told_at_a_field(self) -> bool:
+        """Whether what is wrong stands at a field already."""
+        return any(each.wrong == self.wrong for each in self.fields)
+
 
 def new_form(
     fields: Sequence[Field], given: Mapping[str, str] | None = None, error: Exception | None = None

@@ -12,6 +12,7 @@ import msgspec
 from headway.api.wire.problems import Refused
 from headway.dashboard.editing import Stored, change, create
 from headway.dashboard.forms import Field, FormState, Refusal, duration_text, edit_form, new_form, text_of, zone_names
+from headway.dashboard.shown.numbers import duration
 from headway.dashboard.shown.schema_form import inputs_of
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import COUNTED, Visit
@@ -31,6 +32,7 @@ _ROLE_WORDS = {
     "superadmin": "superadmin: everything, in every tenant",
 }
 _LIFETIMES = (("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
+_WITH_YOURS = "yours"
 _KEY = (
     Field("name", "Name", required=True, placeholder="billing service", hint="What it is for; the audit says it."),
     Field("role", "Role", "choice", choices=tuple((each, _ROLE_WORDS[each]) for each in ROLES), value="viewer"),
@@ -125,7 +127,9 @@ async def create_key(visit: Visit, given: Form) -> Page | Redirect:
 
     async def store(body: dict[str, Any]) -> Page:
         days = body.pop("expires", "")
-        if days:
+        if days == _WITH_YOURS:
+            body["expires_at"] = visit.key.expires_at
+        elif days:
             body["expires_at"] = visit.now + timedelta(days=int(days))
         made = await visit.ask("POST", "/keys", body=body)
         return Page("key_made.html", {"made": made})
@@ -134,10 +138,17 @@ async def create_key(visit: Visit, given: Form) -> Page | Redirect:
 
 
 def _key_fields(visit: Visit) -> list[Field]:
-    """Only the roles that this visitor can give; the API has the last word."""
+    """Only the roles and times that this visitor can give; the API has the last word."""
     roles = ("superadmin", "worker") if visit.is_superadmin and visit.tenant is None else ROLES[:-1]
-    choices = tuple((each, _ROLE_WORDS[each]) for each in roles)
-    return [replace(each, choices=choices, value=roles[0]) if each.name == "role" else each for each in _KEY]
+    role = {"choices": tuple((each, _ROLE_WORDS[each]) for each in roles), "value": roles[0]}
+    own = visit.key.expires_at
+    expires: dict[str, Any] = {}
+    if own is not None:  # a key makes none that lasts longer
+        left = own - visit.now
+        days = [each for each in _LIFETIMES if each[0] and timedelta(days=int(each[0])) < left]
+        last = (_WITH_YOURS, f"with yours, in {duration(left.total_seconds())}")
+        expires = {"choices": (*days, last), "value": "90" if left > timedelta(days=90) else _WITH_YOURS}
+    return [replace(each, **{"role": role, "expires": expires}.get(each.name, {})) for each in _KEY]
 
 
 async def _key_page(visit: Visit, state: FormState, status: int) -> Page:

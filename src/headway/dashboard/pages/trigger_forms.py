@@ -260,7 +260,7 @@ async def _page(
         "conflict": status == 412,
         "refused": "It was not stored",
         "submit": "Create" if trigger is None else "Save",
-        "more": "When it is late, limits and options",
+        "more": "When it is late, limits and options" if type_ == "schedule" else "Repeats, signals and options",
         "preview_of": f"preview_{type_}.html",
         "preview": preview,
         "as_text": as_text,
@@ -288,7 +288,7 @@ async def _schedule_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:
 async def _event_preview(visit: Visit, texts: Mapping[str, str]) -> Preview:
     """What it waits for, and what it would do with the last event of that name."""
     if not texts["event"]:
-        return Preview("Which event?", _makes(texts))
+        return Preview("Which event?", "Name one, to see here what this trigger would do with the last of that name.")
     words = f"When {texts['event']} comes"
     try:
         when = json.loads(texts["when"] or "{}")
