@@ -90,6 +90,23 @@ class VerbBase(TenantLookup):
             return op if request is None else self._store.ops.once(request, op)
         return self._store.ops.once_each(request, op) if any(request) else op
 
+    def _creating_once(self, request: Request | None, op: Op[T], made: Callable[[T], str]) -> Op[T]:
+        """The op, which creates one thing, done once for a request that has a key; `made` gives the id to keep."""
+        if request is None:
+            return op
+
+        def steps() -> Steps[T]:
+            answers: list[T] = []
+
+            def effect() -> Steps[list[str]]:
+                answers.append((yield from op.steps()))
+                return [made(answers[0])]
+
+            yield from self._store.ops.once(request, Op(effect, writes=True)).steps()
+            return answers[0]
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
     def _unless_suspended(self, op: Op[T]) -> Op[T]:
         """The op; where it writes for one tenant, it first refuses if that tenant is suspended. Enqueue and emit, which
         are hot, do that by themselves, with the tenant's quotas."""

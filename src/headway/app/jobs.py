@@ -19,6 +19,7 @@ from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Change, Counted, Job, Outcome, Waiter, Watched
 from headway.model.listing import Filter
+from headway.model.request import Request
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
 
@@ -145,6 +146,7 @@ class JobVerbs(VerbBase):
         actor: str | None = None,
         if_match: Collection[str] | None = None,
         conn: Any = None,
+        request: Request | None = None,
         **changes: Unpack[RetryChanges],
     ) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
@@ -152,10 +154,10 @@ class JobVerbs(VerbBase):
         It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
         later, with max_attempts or payload with those; a machine keeps its payload: its state came from it.
         Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
-        taken), `InvalidJob`.
+        taken), `InvalidJob`; a `request` that was done before raises `Replayed`.
         """
-        retrying = self._retry(job_id, actor, keep_place, changes)
-        runs_as, queue = self._run(self._if_matching(job_id, if_match, retrying), conn)
+        retrying = self._if_matching(job_id, if_match, self._retry(job_id, actor, keep_place, changes))
+        runs_as, queue = self._run(self._creating_once(request, retrying, lambda made: made[0]), conn)
         self._wake_up(queue, conn)
         return runs_as
 

@@ -104,13 +104,15 @@ class MachineVerbs(VerbBase):
         step: str | None = None,
         actor: str | None = None,
         conn: Any = None,
+        request: Request | None = None,
     ) -> Enqueued:
         """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
         with the state it began with, or with `state`. It sees the signals and children that the step saw. With another
         `step` it begins there instead, and sees neither. The other machine is not affected. Raises `NotFound`,
-        `NotAllowed` (a plain job), `InvalidJob`.
+        `NotAllowed` (a plain job), `InvalidJob`; a `request` that was done before raises `Replayed`.
         """
-        enqueued, queue = self._run(self._fork(job_id, at, state, step, actor), conn)
+        forking = self._fork(job_id, at, state, step, actor)
+        enqueued, queue = self._run(self._creating_once(request, forking, lambda made: made[0].id), conn)
         self._wake_up(queue, conn)
         return enqueued
 

@@ -21,6 +21,7 @@ from headway.model.codec import check_text
 from headway.model.cron import zone
 from headway.model.duration import Duration
 from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.request import Request
 from headway.model.schedule import upcoming
 from headway.model.trigger import Fire, NewTrigger, Trigger
 from headway.store.ops import Op, Steps
@@ -107,13 +108,16 @@ class ScheduleVerbs(TriggerRows):
         trace_id: str | None = None,
         actor: str | None = None,
         conn: Any = None,
+        request: Request | None = None,
     ) -> Fire:
         """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
-        Its next time does not change. The job belongs to the trace `trace_id`, if that is given.
+        Its next time does not change. The job belongs to the trace `trace_id`, if that is given. A
+        `request` that was done before raises `Replayed`.
         """
         self.learn(conn)
-        fire, queue = self._run(self._run_schedule(name, payload, tenant, trace_id, actor), conn)
+        running = self._run_schedule(name, payload, tenant, trace_id, actor)
+        fire, queue = self._run(self._creating_once(request, running, lambda made: made[0].id), conn)
         self._wake_up(queue, conn)
         return fire
 

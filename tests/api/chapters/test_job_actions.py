@@ -52,8 +52,12 @@ def test_a_fork_begins_with_another_step(app: Headway, client: Any, keys: dict[s
     drain(code)
     ask = client(keys["operator"])
     fork = f"/jobs/{made.id}/fork"
-    said = ask.post(fork, json={"at": 2, "step": "start", "state": {"n": 5}})
+    body, key = {"at": 2, "step": "start", "state": {"n": 5}}, {"Idempotency-Key": "k"}
+    said = ask.post(fork, json=body, headers=key)
     assert (said.status_code, said.json()["step"], said.json()["state"]) == (201, "start", {"n": 5})
+    again = ask.post(fork, json=body, headers=key)
+    assert (again.status_code, again.json(), again.headers["idempotent-replayed"]) == (201, said.json(), "true")
+    assert ask.post(fork, json={"at": 1}, headers=key).status_code == 409
     assert ask.post(fork, json={"step": "no step"}).status_code == 422
     assert ask.post(f"/jobs/{made.id}/retry", json={"payload": {"n": 2}}).status_code == 409
     assert app.get(made.id).status == "succeeded"

@@ -123,7 +123,11 @@ def test_a_chain_of_retries(app: Headway, client: Any, keys: dict[str, str]) -> 
     for _ in range(2):
         (claim,) = store.run(store.ops.claim(worker.id, "default", 1))
         store.run(store.ops.settle(worker.id, [settlement(claim, "dead")]))
-        chain.append(ask.post(f"/jobs/{chain[-1]}/retry").json()["id"])
+        path, key = f"/jobs/{chain[-1]}/retry", {"Idempotency-Key": "again"}
+        chain.append(ask.post(path, headers=key).json()["id"])
+        repeated = ask.post(path, headers=key)
+        assert (repeated.json()["id"], repeated.headers["idempotent-replayed"]) == (chain[-1], "true")
+        assert ask.post(path, json={"max_attempts": 2}, headers=key).status_code == 409
     for job_id in chain:
         assert [each["id"] for each in ask.get(f"/jobs/{job_id}/chain").json()["items"]] == chain
 

@@ -43,6 +43,21 @@ def test_a_repeated_request_has_the_same_answer(app: Headway, client: Any, keys:
     assert len(app.signals(machine)) == 2
 
 
+def test_a_schedule_run_again_with_its_key_fires_once(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask, key = client(keys["operator"]), {"Idempotency-Key": "k"}
+    made = app.tenant("acme").create_schedule("daily", "@daily", kind="report")
+    run = f"/jobs/triggers/{made.id}/run"
+    first = ask.post(run, json={}, headers=key)
+    ask.post(run, json={})  # another fire, and newer
+    again = ask.post(run, json={}, headers=key)
+    assert (first.status_code, again.json(), again.headers["idempotent-replayed"]) == (201, first.json(), "true")
+    assert ask.post(run, json={"payload": {"n": 2}}, headers=key).status_code == 409
+    assert app.counts() == {"queued": 2}
+    app.tenant("acme").delete_schedule("daily")
+    assert ask.post(run, json={}, headers=key).status_code == 201, "never a second fire"
+    assert ask.post(run, json={}).status_code == 404
+
+
 def test_a_job_that_was_deleted_meanwhile_is_named(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask, key = client(keys["operator"]), {"Idempotency-Key": "k1"}
     made = ask.post("/jobs", json=WELCOME, headers=key).json()["id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -54,12 +55,37 @@ class Retry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     keep_place: bool = True  # in its line; else it goes to the end
 
 
-@routes.post("/jobs/{id}/retry", roles=OPERATORS, body=Retry, answers={200: JobView}, problems=(404, 409, 412, 422))
-async def retry_job(call: Call[Retry, None]) -> dict[str, Any]:
+@routes.post(
+    "/jobs/{id}/retry",
+    roles=OPERATORS,
+    body=Retry,
+    answers={200: JobView},
+    problems=(404, 409, 412, 422),
+    creates=True,
+)
+async def retry_job(call: Call[Retry, None]) -> Answer:
     """Run a finished job again, with a full budget; an at_most_once job runs as a new one."""
-    job = await visible_job(call)
-    runs_as = await call.verbs.aretry(job.id, actor=call.actor, if_match=call.if_match, **given(call.body, {}))
-    return job_view(await call.verbs.aget(runs_as, raw=True))
+
+    async def retried(job: Job) -> str:
+        return await call.verbs.aretry(
+            job.id, actor=call.actor, if_match=call.if_match, request=call.request, **given(call.body, {})
+        )
+
+    return await _made_once(call, 200, retried)
+
+
+async def _made_once(call: Call[Any, Any], status: int, make: Callable[[Job], Awaitable[str]]) -> Answer:
+    """The job that `make` gives the id of, from the job of the path; or gave it, where the request was done before."""
+    headers: dict[str, str] = {}
+    try:
+        try:
+            job = await visible_job(call)
+        except NotFound as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        made = await make(job)
+    except Replayed as again:
+        made, headers = again.created[0][0], REPLAYED
+    return Answer(status, job_view(await call.verbs.aget(made, raw=True)), headers)
 
 
 @routes.post("/jobs/{id}/run", roles=OPERATORS, answers={200: Changed}, problems=(404, 409, 412))
@@ -164,13 +190,19 @@ class Fork(msgspec.Struct, forbid_unknown_fields=True):
     step: str | None = None  # another than the execution ran
 
 
-@routes.post("/jobs/{id}/fork", roles=OPERATORS, body=Fork, answers={201: JobView}, problems=(404, 409, 422))
+@routes.post(
+    "/jobs/{id}/fork", roles=OPERATORS, body=Fork, answers={201: JobView}, problems=(404, 409, 422), creates=True
+)
 async def fork_job(call: Call[Fork, None]) -> Answer:
     """Start a new machine from a step of this one."""
-    job = await visible_job(call)
-    state = None if call.body.state in (msgspec.UNSET, _NULL) else call.body.state
-    made = await call.verbs.afork(job.id, call.body.at, state, step=call.body.step, actor=call.actor)
-    return Answer(201, job_view(await call.verbs.aget(made.id, raw=True)))
+    body = call.body
+    state = None if body.state in (msgspec.UNSET, _NULL) else body.state
+
+    async def forked(job: Job) -> str:
+        made = await call.verbs.afork(job.id, body.at, state, step=body.step, actor=call.actor, request=call.request)
+        return made.id
+
+    return await _made_once(call, 201, forked)
 
 
 @routes.delete("/jobs/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409, 412))

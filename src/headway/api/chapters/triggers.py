@@ -14,10 +14,11 @@ from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import Listed
 from headway.app.triggers import Rehearsal
 from headway.define.options import stored_options
-from headway.errors import Duplicate, NotAllowed, NotFound
+from headway.errors import Duplicate, HeadwayError, NotAllowed, NotFound, Replayed
 from headway.model.ids import is_id
 from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
 from headway.store.ops import Op
@@ -281,15 +282,41 @@ class RunIn(msgspec.Struct, forbid_unknown_fields=True):
     payload: dict[str, Any] | None = None
 
 
-@routes.post("/jobs/triggers/{id}/run", roles=OPERATORS, body=RunIn, answers={201: Fire}, problems=(404, 409, 422, 429))
+@routes.post(
+    "/jobs/triggers/{id}/run",
+    roles=OPERATORS,
+    body=RunIn,
+    answers={201: Fire},
+    problems=(404, 409, 422, 429),
+    creates=True,
+)
 async def run_trigger(call: Call[RunIn, None]) -> Answer:
     """Fire a schedule once, now, with these fields over its payload. Its next time does not change."""
-    trigger = await _visible(call)
-    if trigger.type != "schedule":
-        raise Refused(409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events")
-    await _check_own(call, trigger)
-    fire = await call.verbs.arun_schedule(UUID(trigger.id), call.body.payload, trace_id=call.trace, actor=call.actor)
-    return Answer(201, fire)
+    headers: dict[str, str] = {}
+    try:
+        try:
+            trigger = await _visible(call)
+            if trigger.type != "schedule":
+                raise Refused(
+                    409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events"
+                )
+            await _check_own(call, trigger)
+        except (Refused, HeadwayError) as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        fire = await call.verbs.arun_schedule(
+            UUID(trigger.id), call.body.payload, trace_id=call.trace, actor=call.actor, request=call.request
+        )
+    except Replayed as again:
+        fire, headers = await _fire(call, again.created[0][0]), REPLAYED
+    return Answer(201, fire, headers)
+
+
+async def _fire(call: Call[Any, Any], fire_id: str) -> Fire:
+    """A fire by its id: the newest before the id after it."""
+    found = await call.verbs.afires(before=UUID(int=UUID(fire_id).int + 1), limit=1)
+    if not found or found[0].id != fire_id:
+        raise Refused(409, "what this request fired was deleted meanwhile")
+    return found[0]
 
 
 class TestIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from headway.define.option_types import JobChanges, RetryChanges
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter, Watched
+from headway.model.request import Request
 from headway.model.status import FINISHED, Status
 
 
@@ -144,6 +145,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         actor: str | None = None,
         if_match: Collection[str] | None = None,
         conn: Any = None,
+        request: Request | None = None,
         **changes: Unpack[RetryChanges],
     ) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
@@ -151,11 +153,11 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
         later, with max_attempts or payload with those; a machine keeps its payload: its state came from it.
         Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
-        taken), `InvalidJob`.
+        taken), `InvalidJob`; a `request` that was done before raises `Replayed`.
         """
         await self._aensure_known(self._own_tenant)
-        retrying = self._retry(job_id, actor, keep_place, changes)
-        runs_as, queue = await self._arun(self._if_matching(job_id, if_match, retrying), conn)
+        retrying = self._if_matching(job_id, if_match, self._retry(job_id, actor, keep_place, changes))
+        runs_as, queue = await self._arun(self._creating_once(request, retrying, lambda made: made[0]), conn)
         self._wake_up(queue, conn)
         return runs_as
 

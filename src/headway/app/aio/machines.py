@@ -84,13 +84,15 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         step: str | None = None,
         actor: str | None = None,
         conn: Any = None,
+        request: Request | None = None,
     ) -> Enqueued:
         """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
         with the state it began with, or with `state`. It sees the signals and children that the step saw. With another
         `step` it begins there instead, and sees neither. The other machine is not affected. Raises `NotFound`,
-        `NotAllowed` (a plain job), `InvalidJob`.
+        `NotAllowed` (a plain job), `InvalidJob`; a `request` that was done before raises `Replayed`.
         """
         await self._aensure_known(self._own_tenant)
-        enqueued, queue = await self._arun(self._fork(job_id, at, state, step, actor), conn)
+        forking = self._fork(job_id, at, state, step, actor)
+        enqueued, queue = await self._arun(self._creating_once(request, forking, lambda made: made[0].id), conn)
         self._wake_up(queue, conn)
         return enqueued

@@ -13,6 +13,7 @@ from headway.clock import from_micros
 from headway.define.option_types import ScheduleChanges, ScheduleOptions
 from headway.errors import Duplicate, NotAllowed
 from headway.model.duration import Duration
+from headway.model.request import Request
 from headway.model.trigger import Fire, Trigger
 
 
@@ -101,14 +102,17 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         trace_id: str | None = None,
         actor: str | None = None,
         conn: Any = None,
+        request: Request | None = None,
     ) -> Fire:
         """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
-        Its next time does not change. The job belongs to the trace `trace_id`, if that is given.
+        Its next time does not change. The job belongs to the trace `trace_id`, if that is given. A
+        `request` that was done before raises `Replayed`.
         """
         await self._aensure_known(self._own_tenant, tenant)
         await self.alearn(conn)
-        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, trace_id, actor), conn)
+        running = self._run_schedule(name, payload, tenant, trace_id, actor)
+        fire, queue = await self._arun(self._creating_once(request, running, lambda made: made[0].id), conn)
         self._wake_up(queue, conn)
         return fire
 
