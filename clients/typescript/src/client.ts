@@ -128,7 +128,7 @@ export class Client {
   /** Run a finished job again; gives the job that runs. */
   retry(id: string, changes: Retry = {}, call?: CallOptions): Promise<Job> {
     const path = jobPath(id, "/retry");
-    return this.#send({ method: "POST", path, answer: Job, body: changes, repeatable: false }, call);
+    return this.#send({ method: "POST", path, answer: Job, body: changes, creates: true }, call);
   }
 
   /** Give a waiting job another time, or run a finished one again at that time. */
@@ -160,7 +160,7 @@ export class Client {
 
   /** Start a new machine from a step of another. */
   fork(id: string, from: { at?: number; state?: unknown; step?: string } = {}, call?: CallOptions): Promise<Job> {
-    return this.#send({ method: "POST", path: jobPath(id, "/fork"), answer: Job, body: from, repeatable: false }, call);
+    return this.#send({ method: "POST", path: jobPath(id, "/fork"), answer: Job, body: from, creates: true }, call);
   }
 
   /** Send a signal to a machine; gives the signal's id. */

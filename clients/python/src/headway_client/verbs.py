@@ -90,14 +90,12 @@ def retry(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
     said = dict(changes)
     if said.get("delay") is not None:
         said["delay"] = duration(said["delay"])
-    return Request(
-        "POST", f"/jobs/{_quoted(job_id)}/retry", lambda got: read(Job, got), to_json(said), repeatable=False
-    )
+    return Request("POST", f"/jobs/{_quoted(job_id)}/retry", lambda got: read(Job, got), to_json(said), creates=True)
 
 
 def fork(job_id: str, at: int | None, state: Any, step: str | None) -> Request[Job]:
     body = {name: to_json(value) for name, value in (("at", at), ("state", state), ("step", step)) if value is not None}
-    return Request("POST", f"/jobs/{_quoted(job_id)}/fork", lambda said: read(Job, said), body, repeatable=False)
+    return Request("POST", f"/jobs/{_quoted(job_id)}/fork", lambda said: read(Job, said), body, creates=True)
 
 
 def when(scheduled_for: datetime | str | None, delay: Duration | None) -> dict[str, Any]:
