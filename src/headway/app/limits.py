@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -11,7 +11,7 @@ import msgspec
 from headway.app.base import VerbBase
 from headway.define import checks
 from headway.define.option_types import LimitOptions
-from headway.errors import InvalidJob
+from headway.errors import ChangedMeanwhile, InvalidJob
 from headway.model.ids import tenant_ref
 from headway.model.limit import (
     EVERY_TENANT,
@@ -40,6 +40,7 @@ class LimitVerbs(VerbBase):
         kind: str | None = None,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
         **limits: Unpack[LimitOptions],
     ) -> Limit:
@@ -50,7 +51,7 @@ class LimitVerbs(VerbBase):
         triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None removes one; what
         is not given stays. Raises `InvalidJob`.
         """
-        limit = self._run(self._limit(queue, kind, tenant, limits, actor), conn)
+        limit = self._run(self._limit(queue, kind, tenant, limits, actor, if_match), conn)
         self._wake_up(queue, conn)
         return limit
 
@@ -95,21 +96,27 @@ class LimitVerbs(VerbBase):
         tenant: str | UUID | None,
         limits: LimitOptions,
         actor: str | None,
+        etags: Collection[str] | None = None,
     ) -> Op[Limit]:
         scope, name = self._limited(queue, kind, tenant)
         changes = _changes(scope, limits)
         ops = self._store.ops
 
         def steps() -> Steps[Limit]:
+            # before it is read: of two callers that set different limits, neither takes back the other's
+            yield from ops.lock_row("setting", f"{scope} {name}", tenant_id=None).steps()
             known = yield from ops.limits().steps()
             limit = next((each for each in known if (each.scope, each.name) == (scope, name)), None)
-            limit = msgspec.structs.replace(limit or Limit(scope=scope, name=name), **changes)
+            limit = limit or Limit(scope=scope, name=name)
+            if etags is not None and limit.etag not in etags:
+                raise ChangedMeanwhile(f"the limit of {scope} {name} has changed meanwhile: look at it again")
+            limit = msgspec.structs.replace(limit, **changes)
             if limit.rate_burst is not None and limit.rate_count is None:
                 raise InvalidJob(f"burst={limit.rate_burst} means nothing without rate: give rate='100/min' too")
             yield from ops.set_limit(limit, actor=actor).steps()
             return limit
 
-        return self._for_all_tenants("set limits", Op(steps, writes=True, atomic=True))
+        return self._for_all_tenants("set limits", Op(steps, writes=True, refusable=True, atomic=True))
 
     def _limited(self, queue: str | None, kind: str | None, tenant: str | UUID | None) -> tuple[Scope, str]:
         """What is limited: a queue, a kind, or a tenant, by its id."""

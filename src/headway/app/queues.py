@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from headway.app.base import VerbBase, then
 from headway.app.reservation import SHORTEST_MS
 from headway.define.checks import name as checked_name
-from headway.errors import ConfigError, InvalidJob, ReservationBusy
+from headway.errors import ChangedMeanwhile, ConfigError, InvalidJob, ReservationBusy
 from headway.model.actor import as_actor, check_actor
 from headway.model.duration import Duration, to_ms
 from headway.model.fleet import Queue, Reaped, Worker
@@ -18,8 +18,10 @@ from headway.model.ids import given_id, new_id
 from headway.model.reservation import Reservation
 from headway.model.retention import Retention, ages_of
 from headway.model.served import Ordering, Queues, ServedChange, served_change
-from headway.store.ops import Op
+from headway.store.ops import Op, Steps
 from headway.worker.host import hostname
+
+T = TypeVar("T")
 
 
 class QueueVerbs(VerbBase):
@@ -66,13 +68,17 @@ class QueueVerbs(VerbBase):
         """
         self._run(self._set_worker(worker_id, queues, concurrency, order, actor), conn)
 
-    def pause(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
+    def pause(
+        self, queue: str, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
+    ) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
-        self._run(self._pause(queue, actor), conn)
+        self._run(self._if_queue_matches(queue, if_match, self._pause(queue, actor)), conn)
 
-    def resume(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
+    def resume(
+        self, queue: str, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
+    ) -> None:
         """Allow claims from a paused queue again."""
-        self._run(self._resume(queue, actor), conn)
+        self._run(self._if_queue_matches(queue, if_match, self._resume(queue, actor)), conn)
         self._wake_up(queue, conn)
 
     def pause_all(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
@@ -131,6 +137,22 @@ class QueueVerbs(VerbBase):
         self._run(self._set_retention(queue, retention, actor), conn)
 
     # as ops
+
+    def _if_queue_matches(self, queue: str, etags: Collection[str] | None, op: Op[T]) -> Op[T]:
+        """The op, unless the queue's settings have changed: none of these is its `etag` any more, while they are
+        locked."""
+        if etags is None:
+            return op
+        ops = self._store.ops
+
+        def steps() -> Steps[T]:
+            yield from ops.lock_row("setting", f"queue {queue}", tenant_id=None).steps()
+            found = yield from ops.queues(tenant_id=None, most=1, names=[queue]).steps()
+            if not found or found[0].etag not in etags:
+                raise ChangedMeanwhile(f"queue {queue} has changed meanwhile: look at it again")
+            return (yield from op.steps())
+
+        return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)
 
     def _set_worker(
         self,

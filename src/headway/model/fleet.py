@@ -95,6 +95,12 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     reserved_until: datetime | None = None
     retention: dict[str, int] | None = None  # of its finished jobs: milliseconds by status
 
+    @property
+    def etag(self) -> str:
+        """Changes whenever its settings do; jobs and workers come and go."""
+        settings = (self.name, self.paused_at, self.fair, self.max_running, self.retention)
+        return blake2b(msgspec.json.encode(settings, order="sorted"), digest_size=12).hexdigest()
+
 
 class Reaped(msgspec.Struct, frozen=True):
     """One execution that was lost with its worker, and where its job went; or why it could not be ended; or that its

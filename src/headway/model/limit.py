@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
@@ -36,6 +37,11 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     max_schedules: int | None = None
     max_group: int | None = None
     max_fan_out: int | None = None
+
+    @property
+    def etag(self) -> str:
+        """Changes whenever the limit does."""
+        return blake2b(msgspec.json.encode(self), digest_size=12).hexdigest()
 
     @property
     def empty(self) -> bool:

@@ -130,6 +130,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /groups/{id}/cancel": (OPERATE, {}, (200,)),
     "POST /groups/{id}/retry": (OPERATE, None, (200,)),
     "GET /limits": (ROOT, None, (200,)),
+    "GET /limits/{scope}/{name}": (ROOT, None, (404,)),
     "POST /limits": (ROOT, {"kind": "report", "max_running": 5}, (200,)),
     "GET /reservations": (ROOT, None, (200,)),
     "POST /reservations": (ROOT, {"queue": "gpu"}, (201, 409)),
@@ -207,7 +208,7 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
     def ask(route: Route, role: Role, *, of: str = "acme", named: str | None = None) -> int:
         """The status of a request by acme's key of this role about something that the tenant `of` has."""
         owner = app.tenant(of)
-        params = {"name": "mail", "key": f"t/{of}", "kind": "order", "fingerprint": 16 * "0"}
+        params = {"name": "mail", "scope": "queue", "key": f"t/{of}", "kind": "order", "fingerprint": 16 * "0"}
         if "{key}" in route.path:
             owner.enqueue("report", train=params["key"])
         if route.path.startswith("/jobs/triggers/{id}"):

@@ -11,6 +11,7 @@ import pytest
 
 from headway import Headway
 from headway.errors import ChangedMeanwhile, NotFound
+from headway.model.limit import QUOTAS, Limit
 
 MANY = 8
 
@@ -62,6 +63,7 @@ def test_tenants_have_versions(client: Any, keys: dict[str, str]) -> None:
 
 
 def test_of_many_changes_of_one_version_one_is_made(app: Headway) -> None:
+    app.enqueue("welcome", {"user_id": 1}, queue="mail")
     template = app.create_template("t", "welcome")
     trigger = app.create_schedule("s", "@daily", kind="report")
     start = Barrier(MANY)
@@ -93,6 +95,17 @@ def test_of_many_changes_of_one_version_one_is_made(app: Headway) -> None:
             done = list(pool.map(attempt, [change] * MANY, range(MANY), [str(before)] * MANY))
             assert done.count(True) == 1, change
             assert (read().revision, read().description) == (before + 1, str(done.index(True)))
+        # none of these has a row before
+        seen = app.queues(name="mail")[0].etag
+        none = Limit(scope="kind", name="welcome").etag
+        for change, tag in (
+            (lambda number, seen: app.limit(kind="welcome", max_running=number, if_match=[seen]), none),
+            (lambda number, seen: app.pause("mail", if_match=[seen]), seen),
+        ):
+            assert list(pool.map(attempt, [change] * MANY, range(MANY), [tag] * MANY)).count(True) == 1
+        list(pool.map(lambda name: app.limit(tenant="*", **{name: 7}), QUOTAS))  # type: ignore[arg-type, misc]
+        (limit,) = (each for each in app.limits() if each.scope == "tenant")
+        assert [getattr(limit, name) for name in QUOTAS] == [7] * len(QUOTAS), "one took back another's"
 
 
 def test_a_version_of_what_is_not_there_is_no_version(app: Headway) -> None:

@@ -68,6 +68,7 @@ def test_what_tenants_share_is_the_super_admins(app: Headway, client: Any, keys:
     assert root.post("/limits", json={"tenant": "nobody", "max_running": 1}).status_code == 404
     assert root.post("/limits", json={"max_running": 1}).status_code == 422
     assert [each["scope"] for each in root.get("/limits").json()["items"]] == ["kind", "queue", "tenant"]
+    _check_tags(root)
 
     made = root.post("/reservations", json={"queue": "gpu", "expires": "1m"}).json()
     assert root.post("/reservations", json={"queue": "gpu"}).status_code == 409
@@ -82,6 +83,32 @@ def test_what_tenants_share_is_the_super_admins(app: Headway, client: Any, keys:
     mine = [each for each in done if each["action"] in wanted]
     assert {each["action"] for each in mine} == wanted
     assert all(each["actor"].startswith("key:") and each["request_id"] and each["address"] for each in mine)
+
+
+def _check_tags(root: Any) -> None:
+    """What was seen of a queue or limit may have changed since: then nothing is done."""
+    seen = root.get("/queues/mail").headers["etag"]
+    paused = root.post("/queues/mail/pause", headers={"If-Match": seen})
+    assert (paused.status_code, root.get("/queues/mail").headers["etag"]) == (200, paused.headers["etag"])
+    for method, path, body in (
+        ("PATCH", "/queues/mail", {"max_running": 1, "fair": False}),
+        ("POST", "/queues/mail/resume", None),
+        ("POST", "/queues/nowhere/pause", None),
+    ):
+        said = root(method, path, json=body, headers={"If-Match": seen})
+        assert (said.status_code, said.json()["code"]) == (412, "ChangedMeanwhile"), path
+    queue = root.get("/queues/mail").json()
+    assert (queue["paused"], queue["max_running"], queue["fair"]) == (True, 4, True)
+    tag = {"If-Match": paused.headers["etag"]}
+    assert root("PATCH", "/queues/mail", json={"max_running": 4}, headers=tag).status_code == 200
+    assert root.post("/queues/mail/resume", headers=tag).status_code == 200
+    limit = root.get("/limits/kind/report")
+    tag = {"If-Match": limit.headers["etag"]}
+    body = {"kind": "report", "max_running": 2}
+    changed = root.post("/limits", json=body, headers=tag)
+    assert (changed.status_code, root.post("/limits", json=body, headers=tag).status_code) == (200, 412)
+    assert root.get("/limits/kind/report").headers["etag"] == changed.headers["etag"] != limit.headers["etag"]
+    assert root.get("/limits/kind/order").status_code == 404
 
 
 def test_the_audit_names_the_request_and_not_what_only_makes_jobs(

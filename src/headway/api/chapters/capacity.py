@@ -11,7 +11,7 @@ from headway.api.access.narrowed import seen_queues
 from headway.api.call import Answer, Call
 from headway.api.chapters.fleet import QueueQuery
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, PartQuery, changes_of, given, page, part
+from headway.api.wire.pages import PageQuery, PartQuery, changes_of, etag, given, page, part
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import JobView, Listed, job_view
 from headway.errors import ConfigError, NotFound
@@ -56,6 +56,16 @@ async def list_limits(call: Call[None, PageQuery]) -> Listed:
     return await page("limits", call.query, fetch, key=_limit_key, show=_limit_view)
 
 
+@routes.get("/limits/{scope}/{name}", roles=SUPERADMINS, answers={200: Limit}, problems=(404,))
+async def get_limit(call: Call[None, None]) -> Answer:
+    """Show the limit of a queue, kind or tenant, which is named by its id, with its `ETag`."""
+    scope, name = call.params["scope"], call.params["name"]
+    for limit in await call.app.alimits():
+        if (limit.scope, limit.name) == (scope, name):
+            return Answer(200, limit, etag(limit))
+    raise NotFound(f"no limit is set for {scope} {name!r}")
+
+
 def _limit_key(found: LimitInUse) -> str:
     return f"{found.limit.scope} {found.limit.name}"
 
@@ -82,8 +92,8 @@ class LimitIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max_fan_out: int | U | None = msgspec.UNSET
 
 
-@routes.post("/limits", roles=SUPERADMINS, body=LimitIn, answers={200: Limit}, problems=(404, 409, 422))
-async def set_limit(call: Call[LimitIn, None]) -> Limit:
+@routes.post("/limits", roles=SUPERADMINS, body=LimitIn, answers={200: Limit}, problems=(404, 409, 412, 422))
+async def set_limit(call: Call[LimitIn, None]) -> Answer:
     """Set limits of a queue, kind or tenant; what is not given stays."""
     options = given(call.body, {})
     ref = options.pop("tenant", None)
@@ -92,7 +102,8 @@ async def set_limit(call: Call[LimitIn, None]) -> Limit:
         options["tenant"] = UUID((await call.app.aget_tenant(UUID(ref) if is_id(ref) else ref)).id)
     elif ref == "*":
         options["tenant"] = ref
-    return await call.app.alimit(actor=call.actor, **options)
+    limit = await call.app.alimit(actor=call.actor, if_match=call.if_match, **options)
+    return Answer(200, limit, etag(limit))
 
 
 # reservations
@@ -138,7 +149,7 @@ async def end_reservation(call: Call[None, None]) -> Answer:
 
 
 @routes.get("/queues/{name}", roles=VIEWERS, query=QueueQuery, answers={200: Queue}, problems=(404,))
-async def get_queue(call: Call[None, QueueQuery]) -> Queue:
+async def get_queue(call: Call[None, QueueQuery]) -> Answer:
     """Show a queue, with its limit, retention and the number of its unfinished jobs per status."""
     return await _queue(call, call.query.most)
 
@@ -170,8 +181,8 @@ class QueueChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     retention: str | dict[str, str] | U | None = msgspec.UNSET
 
 
-@routes.patch("/queues/{name}", roles=SUPERADMINS, body=QueueChange, answers={200: Queue}, problems=(404, 422))
-async def change_queue(call: Call[QueueChange, None]) -> Queue:
+@routes.patch("/queues/{name}", roles=SUPERADMINS, body=QueueChange, answers={200: Queue}, problems=(404, 412, 422))
+async def change_queue(call: Call[QueueChange, None]) -> Answer:
     """Set how many jobs of a queue run at once, whether its tenants take turns, how long its jobs are kept."""
     app, name, actor = call.app, call.params["name"], call.actor
     changes = changes_of(call.body, {})
@@ -187,7 +198,8 @@ async def change_queue(call: Call[QueueChange, None]) -> Queue:
         for op in ops:
             yield from op.steps()
 
-    await app.store.arun(Op(steps, writes=True, refusable=True, atomic=True))
+    change = Op(steps, writes=True, refusable=True, atomic=True)
+    await app.store.arun(app._if_queue_matches(name, call.if_match, change))
     app._wake_up(name, None)
     return await _queue(call)
 
@@ -208,12 +220,12 @@ async def resume_queues(call: Call[None, None]) -> Names:
     return Names(await call.app.aresume_all(actor=call.actor))
 
 
-async def _queue(call: Call[Any, Any], most: int | None = None) -> Queue:
+async def _queue(call: Call[Any, Any], most: int | None = None) -> Answer:
     name = call.params["name"]
     found = await seen_queues(call, most, name)
     if not found:
         raise NotFound(f"there is no queue {name!r} with unfinished jobs, a worker or a setting")
-    return found[0]
+    return Answer(200, found[0], etag(found[0]))
 
 
 @routes.get("/workers/{id}", roles=SUPERADMINS, answers={200: Worker}, problems=(404,))

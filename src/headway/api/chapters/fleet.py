@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from headway.api.access.narrowed import seen_queues
-from headway.api.call import Call
+from headway.api.call import Answer, Call
 from headway.api.routes import SUPERADMINS, VIEWERS, MostCounted, Routes
-from headway.api.wire.pages import PartQuery, part
+from headway.api.wire.pages import PartQuery, etag, part
 from headway.api.wire.views import Listed
 from headway.model.fleet import Queue, Worker
 
@@ -40,22 +40,23 @@ async def list_queues(call: Call[None, QueuesQuery]) -> Listed:
     return part("queues", call.query, found, key=lambda each: each.name)
 
 
-@routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))
-async def pause_queue(call: Call[None, None]) -> Listed:
+@routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(412, 422))
+async def pause_queue(call: Call[None, None]) -> Answer:
     """Stop claims from a queue; running jobs go on."""
-    await call.app.apause(call.params["name"], actor=call.actor)
+    await call.app.apause(call.params["name"], actor=call.actor, if_match=call.if_match)
     return await _one(call)
 
 
-@routes.post("/queues/{name}/resume", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))
-async def resume_queue(call: Call[None, None]) -> Listed:
+@routes.post("/queues/{name}/resume", roles=SUPERADMINS, answers={200: QueueList}, problems=(412, 422))
+async def resume_queue(call: Call[None, None]) -> Answer:
     """Allow claims from a paused queue again."""
-    await call.app.aresume(call.params["name"], actor=call.actor)
+    await call.app.aresume(call.params["name"], actor=call.actor, if_match=call.if_match)
     return await _one(call)
 
 
-async def _one(call: Call[Any, Any]) -> Listed:
-    return Listed([each for each in await call.app.aqueues() if each.name == call.params["name"]])
+async def _one(call: Call[Any, Any]) -> Answer:
+    found = await call.app.aqueues(name=call.params["name"])
+    return Answer(200, Listed(found), etag(found[0]) if found else {})
 
 
 class WorkerList(msgspec.Struct):

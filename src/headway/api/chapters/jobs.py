@@ -13,7 +13,7 @@ from headway.api.access.narrowed import is_narrowed, may_see, seen_counts, seen_
 from headway.api.call import Answer, Call
 from headway.api.routes import READERS, VIEWERS, MostCounted, Routes
 from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
-from headway.api.wire.pages import PartQuery, part
+from headway.api.wire.pages import PartQuery, etag, part
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import ArtifactView, AttemptView, JobView, Listed, artifact_view, attempt_view, job_view
 from headway.clock import from_micros
@@ -178,7 +178,7 @@ async def get_job(call: Call[None, None]) -> Answer:
 
 def shown(job: Job) -> Answer:
     """A job, with the ETag of what is shown."""
-    return Answer(200, job_view(job), {"ETag": f'"{job.etag}"'})
+    return Answer(200, job_view(job), etag(job))
 
 
 async def _outcome(call: Call[None, ResultQuery], job: Job) -> Outcome:

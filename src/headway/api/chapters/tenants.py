@@ -10,7 +10,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import SUPERADMINS, Routes
-from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.pages import PageQuery, etag, given, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.model import refusals
@@ -111,7 +111,7 @@ async def delete_tenant(call: Call[None, DeletionQuery]) -> Any:
 
 
 def _tagged(tenant: Tenant, status: int = 200) -> Answer:
-    return Answer(status, tenant, {"ETag": f'"{tenant.etag}"'})
+    return Answer(status, tenant, etag(tenant))
 
 
 async def _named(call: Call[Any, Any]) -> Tenant:

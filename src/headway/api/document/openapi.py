@@ -30,7 +30,18 @@ _RETRY_AFTER = {"Retry-After": {"description": "After how many seconds to try ag
 _REPLAYED = {
     "Idempotent-Replayed": {"description": "true if this request was done before.", "schema": {"enum": ["true"]}}
 }
-_ETAG = {"ETag": {"description": "The version of the job, for If-Match.", "schema": _TEXT}}
+_TAGGED = {
+    *("get_job", "change_job"),
+    *("get_trigger", "create_trigger", "change_trigger", "pause_trigger", "resume_trigger"),
+    *("get_template", "create_template", "change_template"),
+    *("get_tenant", "create_tenant", "change_tenant", "suspend_tenant", "resume_tenant"),
+    *("get_queue", "change_queue", "pause_queue", "resume_queue"),
+    *("get_limit", "set_limit"),
+    *("get_connector", "create_connector", "change_connector", "rotate_connector"),
+    *("get_definition", "show_definition", "create_definition", "change_definition"),
+}
+"""The routes whose answers carry an ETag."""
+_ETAG = {"ETag": {"description": "The version of what is shown, for If-Match.", "schema": _TEXT}}
 _PRINTABLE = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 
 
@@ -95,7 +106,7 @@ def _answer(route: Route, status: int, schema: Any, routes: Sequence[Route]) -> 
     said: dict[str, Any] = {"description": _ANSWERS[status], "headers": dict(_REQUEST_ID)}
     if route.creates:
         said["headers"] |= _REPLAYED
-    if route.name in ("get_job", "change_job"):
+    if route.name in _TAGGED:
         said["headers"] |= _ETAG
     if content:
         said["content"] = content
@@ -145,7 +156,7 @@ def _headers(route: Route) -> list[dict[str, Any]]:
     if route.creates:
         headers.append(("Idempotency-Key", "The same request with the same key is done once.", _PRINTABLE))
     if 412 in route.problems:
-        headers.append(("If-Match", "Only if the job is still this version, as its ETag says.", _TEXT))
+        headers.append(("If-Match", "Only if it is still this version, as its ETag says.", _TEXT))
     if route.streams:
         headers.append(("Last-Event-ID", "The last event that was received: fence-offset.", _TEXT))
     return [

@@ -109,6 +109,11 @@ def changes_of(body: msgspec.Struct, aliases: dict[str, str]) -> dict[str, Any]:
     return changes
 
 
+def etag(found: Any) -> dict[str, str]:
+    """The header that names the version of what has an `etag`."""
+    return {"ETag": f'"{found.etag}"'}
+
+
 def revision_tag(found: Any) -> dict[str, str]:
     """The header that names the version of a row that counts its changes."""
     return {"ETag": f'"{found.revision}"'}

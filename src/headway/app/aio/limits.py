@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -24,6 +25,7 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         kind: str | None = None,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
         **limits: Unpack[LimitOptions],
     ) -> Limit:
@@ -35,7 +37,7 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         is not given stays. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant, tenant, create=True)
-        limit = await self._arun(self._limit(queue, kind, tenant, limits, actor), conn)
+        limit = await self._arun(self._limit(queue, kind, tenant, limits, actor, if_match), conn)
         self._wake_up(queue, conn)
         return limit
 

@@ -65,15 +65,19 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         await self._arun(self._set_worker(worker_id, queues, concurrency, order, actor), conn)
 
-    async def apause(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
+    async def apause(
+        self, queue: str, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
+    ) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._pause(queue, actor), conn)
+        await self._arun(self._if_queue_matches(queue, if_match, self._pause(queue, actor)), conn)
 
-    async def aresume(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
+    async def aresume(
+        self, queue: str, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
+    ) -> None:
         """Allow claims from a paused queue again."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._resume(queue, actor), conn)
+        await self._arun(self._if_queue_matches(queue, if_match, self._resume(queue, actor)), conn)
         self._wake_up(queue, conn)
 
     async def apause_all(self, *, actor: str | None = None, conn: Any = None) -> list[str]:

@@ -29,6 +29,12 @@ create function headway.limit_lock(p_scope text, p_name text) returns bigint
 language sql stable
 as $$ select headway.lock_key('limit ' || p_scope || ' ' || p_name) $$;
 
+-- The lock of what operators set for "queue mail", "kind report" or "tenant <id>", whether there is a row yet or not. Taken
+-- before any other; claims do not know it.
+create function headway.setting_lock(p_setting text) returns bigint
+language sql stable
+as $$ select headway.lock_key('setting ' || p_setting) $$;
+
 -- The gate of a limit's key: a row that is locked before the key is decided. 1,024 of them, so that two keys rarely
 -- share one; the table headway.gates has a row for each.
 create function headway.gate(p_key text) returns smallint

@@ -11,6 +11,7 @@ as $$
 declare
   v_now timestamptz := headway.now();
 begin
+  perform pg_advisory_xact_lock(headway.setting_lock('queue ' || p_queue));
   insert into headway.queues (name) values (p_queue) on conflict do nothing;
   perform from headway.queues q where q.name = p_queue for update;
   perform pg_advisory_xact_lock(headway.queue_lock(p_queue));
@@ -31,6 +32,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  perform pg_advisory_xact_lock(headway.setting_lock('queue ' || p_queue));
   update headway.queues q
      set paused_at = null, paused_by = null
    where q.name = p_queue
@@ -89,6 +91,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  perform pg_advisory_xact_lock(headway.setting_lock('queue ' || p_queue));
   insert into headway.queues (name, retention)
   values (p_queue, p_retention)
   on conflict (name) do update

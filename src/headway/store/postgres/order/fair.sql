@@ -6,6 +6,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  perform pg_advisory_xact_lock(headway.setting_lock('queue ' || p_queue));
   insert into headway.queues as q (name, fair, fair_since)
   values (p_queue, p_fair, case when p_fair then pg_current_xact_id() end)
   on conflict (name) do update

@@ -25,6 +25,7 @@ as $$
 declare
   v_now timestamptz := headway.now();
 begin
+  perform pg_advisory_xact_lock(headway.setting_lock(p_scope || ' ' || p_name));
   perform headway.lock_limit(p_scope, p_name);
   perform headway.refuse_suspended(l.name::uuid)
      from headway.limits l
