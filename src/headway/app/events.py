@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -91,14 +91,15 @@ class EventVerbs(VerbBase):
     def events(
         self,
         *,
-        name: str | None = None,
-        status: EventStatus | None = None,
+        name: str | Collection[str] | None = None,
+        status: EventStatus | Collection[EventStatus] | None = None,
         tenant: str | UUID | None = None,
         limit: int = 50,
         before: str | UUID | None = None,
         raw: bool = False,
     ) -> list[Event]:
-        """The newest events that match, newest first; `status` is pending, handled or failed."""
+        """The newest events that match, newest first; `status` is pending, handled or failed. `name` and `status` may
+        be several: an event has one of them."""
         return self._read(self._events(name, status, tenant, limit, before, raw), raw=raw)
 
     def get_event(self, event_id: str | UUID, *, raw: bool = False) -> Event:
@@ -132,20 +133,22 @@ class EventVerbs(VerbBase):
 
     def _events(
         self,
-        name: str | None,
-        status: EventStatus | None,
+        name: str | Collection[str] | None,
+        status: EventStatus | Collection[EventStatus] | None,
         tenant: str | UUID | None,
         limit: int,
         before: str | UUID | None,
         raw: bool,
     ) -> Op[list[Event]]:
-        if status not in (None, "pending", "handled", "failed"):
-            raise InvalidJob(f"status={status!r} does not exist: use pending, handled or failed")
+        statuses: Any = _several(status)
+        for each in statuses or ():
+            if each not in ("pending", "handled", "failed"):
+                raise InvalidJob(f"status={each!r} does not exist: use pending, handled or failed")
         return self._store.ops.events(
             None,
             tenant_id=self._tenant_to_read(tenant),
-            name=name,
-            status=status,
+            names=_several(name),
+            statuses=statuses,
             limit=limit,
             before=None if before is None else given_id(before, "before"),
             raw=raw,
@@ -154,7 +157,7 @@ class EventVerbs(VerbBase):
     def _event(self, event_id: str | UUID, raw: bool = False) -> Op[Event]:
         key = as_id(event_id, "event")
         op = self._store.ops.events(
-            [key], tenant_id=self._visible_tenant, name=None, status=None, limit=1, before=None, raw=raw
+            [key], tenant_id=self._visible_tenant, names=None, statuses=None, limit=1, before=None, raw=raw
         )
         return then(op, lambda found: found[0] if found else _missing(key))
 
@@ -181,6 +184,10 @@ def with_tenant_ids(events: list[NewEvent], ids: Mapping[str, str]) -> list[NewE
         event if event.tenant_id else msgspec.structs.replace(event, tenant_id=found(str(event.tenant), ids))
         for event in events
     ]
+
+
+def _several(given: str | Collection[str] | None) -> list[str] | None:
+    return None if given is None else [given] if isinstance(given, str) else list(given)
 
 
 def _missing(event_id: str) -> Any:

@@ -183,3 +183,13 @@ def test_an_offset_reaches_beyond_what_is_read_at_once(
     page = client(keys["viewer"]).get("/events?offset=2&limit=2").json()
     assert [each["id"] for each in page["items"]] == ids[2:4]
     assert page["next_cursor"] is not None
+
+
+def test_filters_of_events_repeat(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ids = [app.tenant("acme").emit(name) for name in ("sold", "paid", "lost")][::-1]
+    ask = client(keys["viewer"])
+    page = ask.get("/events?name=sold&name=lost&status=pending&status=failed&limit=1").json()
+    rest = ask.get(f"/events?name=sold&name=lost&limit=1&cursor={page['next_cursor']}").json()
+    assert [each["id"] for each in page["items"] + rest["items"]] == [ids[0], ids[2]]
+    assert ask.get("/events?status=failed&status=handled").json()["items"] == []
+    assert ask.get("/events?status=pending&status=lost").status_code == 422

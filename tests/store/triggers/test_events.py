@@ -256,17 +256,18 @@ def test_events_are_read_by_id_name_status_and_in_pages(db, paid):
 
     newest = list(reversed(ids))
     assert found() == newest
-    assert found(name="paid") == [ids[5], ids[3], ids[1]]
-    assert found(status="pending") == newest[:4]
-    assert found(status="handled", name="paid") == [ids[1]]
+    assert found(names=["paid"]) == [ids[5], ids[3], ids[1]]
+    assert found(statuses=["pending"]) == newest[:4]
+    assert found(statuses=["handled"], names=["paid"]) == [ids[1]]
+    assert found(names=["paid", "other"], statuses=["handled", "failed"]) == [ids[1], ids[0]]
     assert found(tenant_id=ACME) == newest[3:]
-    assert found(tenant_id=ACME, name="other", status="pending") == [ids[2]]
+    assert found(tenant_id=ACME, names=["other"], statuses=["pending"]) == [ids[2]]
     assert found([ids[1], ids[4], new_id()]) == [ids[4], ids[1]]
     assert found([ids[1], ids[4]], tenant_id=BETA) == [ids[4]]
     assert found([]) == []
     assert found(limit=4) == newest[:4]
     assert found(limit=4, before=newest[3]) == newest[4:]
-    assert found(name="paid", limit=1, before=ids[5]) == [ids[3]]
+    assert found(names=["paid"], limit=1, before=ids[5]) == [ids[3]]
 
 
 def test_events_are_pruned_with_their_fires_by_when_they_were_handled(db, paid):
@@ -309,7 +310,7 @@ def test_events_are_pruned_up_to_a_limit_of_each(db, paid):
     db.handle(*(handling(each, new_fire(paid, error="boom")) for each in failed))
     db.advance("1d")
     assert db.prune_fires(events_ms=0, failed_ms=0, limit=2) == 4
-    assert len(db.events(status="handled")) == len(db.events(status="failed")) == 3
+    assert len(db.events(statuses=["handled"])) == len(db.events(statuses=["failed"])) == 3
     assert len(db.fires()) == 6
     assert db.prune_fires(events_ms=0, failed_ms=0) == 6
     assert (db.events(), db.fires()) == ([], [])

@@ -151,7 +151,7 @@ def test_handlers_of_the_same_triggers_in_another_order_do_not_deadlock(db):
         order = events if n < 2 else list(reversed(events))
         try:
             barrier.wait()
-            while waiting := {each.id for each in db.events(status="pending")}:
+            while waiting := {each.id for each in db.events(statuses=["pending"])}:
                 db.handle(
                     *(
                         handling(event, *(new_fire(each, dedupe_key="k") for each in mine))

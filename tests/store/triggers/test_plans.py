@@ -286,12 +286,12 @@ READS: dict[str, Callable[[Any], Any]] = {
         tenant_id=DEFAULT_TENANT_ID, trigger_id=row_id(1, 2), event_id=None, limit=50, before=row_id(3, 50_000)
     ),
     "newest fires": lambda ops: ops.fires(tenant_id=None, trigger_id=None, event_id=None, limit=50, before=None),
-    "newest events": lambda ops: ops.events(None, tenant_id=None, name=None, status=None, limit=50, before=None),
+    "newest events": lambda ops: ops.events(None, tenant_id=None, names=None, statuses=None, limit=50, before=None),
     "events by id": lambda ops: ops.events(
-        [row_id(2, n) for n in range(50)], tenant_id=None, name=None, status=None, limit=50, before=None
+        [row_id(2, n) for n in range(50)], tenant_id=None, names=None, statuses=None, limit=50, before=None
     ),
     "events that wait": lambda ops: ops.events(
-        None, tenant_id=None, name=None, status="pending", limit=50, before=None
+        None, tenant_id=None, names=None, statuses=["pending"], limit=50, before=None
     ),
     "triggers": lambda ops: ops.triggers(
         tenant_id=None, type=None, name=None, event=None, limit=50, after=row_id(1, 9_000)

@@ -285,7 +285,7 @@ class TriggerCalls:
         return answer
 
     def events(self, ids: Sequence[str] | None = None, **where: Any) -> list[Event]:
-        base = {"tenant_id": None, "name": None, "status": None, "limit": 1_000, "before": None}
+        base = {"tenant_id": None, "names": None, "statuses": None, "limit": 1_000, "before": None}
         answer: list[Event] = self.run(self.ops.events(ids, **{**base, **where}))
         return answer
 

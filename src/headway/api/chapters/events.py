@@ -77,8 +77,8 @@ async def _emit(call: Call[Any, None], events: list[EventIn]) -> tuple[list[str]
 
 
 class EventQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
-    name: str | None = None
-    status: Literal["pending", "handled", "failed"] | None = None
+    name: tuple[str, ...] = ()
+    status: tuple[Literal["pending", "handled", "failed"], ...] = ()
 
 
 class EventList(msgspec.Struct):
@@ -92,7 +92,9 @@ async def list_events(call: Call[None, EventQuery]) -> Listed:
     query = call.query
 
     async def fetch(count: int, before: str | None) -> list[Event]:
-        return await call.verbs.aevents(name=query.name, status=query.status, limit=count, before=before, raw=True)
+        return await call.verbs.aevents(
+            name=query.name or None, status=query.status or None, limit=count, before=before, raw=True
+        )
 
     listed = await page("events", query, fetch, key=lambda each: each.id)
     listed.items = await seen_events(call, listed.items)

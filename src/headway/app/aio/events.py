@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -57,14 +57,15 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
     async def aevents(
         self,
         *,
-        name: str | None = None,
-        status: EventStatus | None = None,
+        name: str | Collection[str] | None = None,
+        status: EventStatus | Collection[EventStatus] | None = None,
         tenant: str | UUID | None = None,
         limit: int = 50,
         before: str | UUID | None = None,
         raw: bool = False,
     ) -> list[Event]:
-        """The newest events that match, newest first; `status` is pending, handled or failed."""
+        """The newest events that match, newest first; `status` is pending, handled or failed. `name` and `status` may
+        be several: an event has one of them."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._events(name, status, tenant, limit, before, raw), raw=raw)
 

@@ -223,11 +223,12 @@ class Triggers(Protocol):
         ids: Sequence[str] | None,
         *,
         tenant_id: str | None,
-        name: str | None,
-        status: EventStatus | None,
+        names: Sequence[str] | None,
+        statuses: Sequence[EventStatus] | None,
         limit: int,
         before: str | None,
         raw: bool = False,
     ) -> Op[list[Event]]:
-        """The newest events that match, newest first (by id); `before` is the last id of the previous page."""
+        """The newest events of these names and statuses (None: of any), newest first (by id); `before` is the last id
+        of the previous page."""
         ...

@@ -25,8 +25,8 @@ select {EVENT_COLUMNS}
   left join headway.tenants en on en.id = e.tenant_id
  where ($1::uuid[] is null or e.id = any ($1))
    and ($2::uuid is null or e.tenant_id = $2)
-   and ($3::text is null or e.name = $3)
-   and ($4::text is null or e.status = $4)
+   and ($3::text[] is null or e.name = any ($3))
+   and ($4::text[] is null or e.status = any ($4))
    and ($5::uuid is null or e.id < $5)
  order by e.id desc
  limit $6::integer
@@ -66,17 +66,21 @@ class EventVerbs:
         ids: Sequence[str] | None,
         *,
         tenant_id: str | None,
-        name: str | None,
-        status: EventStatus | None,
+        names: Sequence[str] | None,
+        statuses: Sequence[EventStatus] | None,
         limit: int,
         before: str | None,
         raw: bool = False,
     ) -> Op[list[Event]]:
         return read(
             _EVENTS,
-            [None if ids is None else list(ids), tenant_id, name, status, before, limit],
+            [_list(ids), tenant_id, _list(names), _list(statuses), before, limit],
             lambda rows: [read_event(row, raw) for row in rows],
         )
+
+
+def _list(given: Sequence[str] | None) -> list[str] | None:
+    return None if given is None else list(given)
 
 
 def read_event(row: Row, raw: bool = False) -> Event:

@@ -71,18 +71,19 @@ class EventVerbs(Verbs):
         ids: Sequence[str] | None,
         *,
         tenant_id: str | None,
-        name: str | None,
-        status: EventStatus | None,
+        names: Sequence[str] | None,
+        statuses: Sequence[EventStatus] | None,
         limit: int,
         before: str | None,
         raw: bool = False,
     ) -> Op[list[Event]]:
         def steps() -> Steps[list[Event]]:
-            page = (before or _AFTER_EVERY_ID, tenant_id, name, status, limit)
+            wanted = (None if each is None else json_list(each) for each in (names, statuses))
+            page = (before or _AFTER_EVERY_ID, tenant_id, *wanted, limit)
             if ids is not None:
                 rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
             else:
-                rows = yield Statement(_SQL["page_of_pending" if status == "pending" else "page"], page)
+                rows = yield Statement(_SQL["page_of_pending" if [*(statuses or ())] == ["pending"] else "page"], page)
             found = yield from read_events([event_id for (event_id,) in rows], raw)
             return [event for event, _ in found.values()]
 

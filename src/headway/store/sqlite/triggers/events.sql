@@ -40,8 +40,8 @@ select id
 from events
 where id < ?1
   and (?2 is null or tenant_id = ?2)
-  and (?3 is null or name = ?3)
-  and (?4 is null or status = ?4)
+  and (?3 is null or name in (select value from json_each(?3)))
+  and (?4 is null or status in (select value from json_each(?4)))
 order by id desc
 limit ?5;
 
@@ -51,8 +51,8 @@ from events
 where id in (select value from json_each(?6))
   and id < ?1
   and (?2 is null or tenant_id = ?2)
-  and (?3 is null or name = ?3)
-  and (?4 is null or status = ?4)
+  and (?3 is null or name in (select value from json_each(?3)))
+  and (?4 is null or status in (select value from json_each(?4)))
 order by id desc
 limit ?5;
 
@@ -60,10 +60,10 @@ limit ?5;
 select id
 from events indexed by events_pending
 where status = 'pending'
-  and status = ?4
+  and ?4 is not null
   and id < ?1
   and (?2 is null or tenant_id = ?2)
-  and (?3 is null or name = ?3)
+  and (?3 is null or name in (select value from json_each(?3)))
 order by id desc
 limit ?5;
 
