@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import doctest
+import io
 import os
 import pty
 import select
 import subprocess
 import sys
 
+from rich.console import Console
+
 from headway import Headway
+from headway.cli.care.top import Top, screen
 
 
 def test_it_prints_once_without_a_terminal(cli, app: Headway) -> None:
@@ -20,6 +25,22 @@ def test_it_prints_once_without_a_terminal(cli, app: Headway) -> None:
     assert found["counts"] == {"queued": 1}
     assert [queue["name"] for queue in found["queues"]] == ["mail"]
     assert cli.json("top", "--tenant", "globex")["counts"] == {}
+
+
+def test_a_small_terminal_is_filled_and_told_what_is_left_out(app: Headway) -> None:
+    for number in range(9):
+        app.enqueue("send_email", {"to": "x"}, queue=f"mail-{number}")
+    found = Top(app.overview(), {"queued": 12_345, "dead": 67_890}, app.queues(), [])
+    out = io.StringIO()
+    Console(file=out, width=80, soft_wrap=True).print(screen(found, "queued", "q quit", height=24, width=80))
+    lines = out.getvalue().splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[1].endswith("67,890+ dead")
+    assert lines[3].startswith("wait p95")
+    assert [line.strip() for line in lines].count("and 5 more") == 2
+    assert sum("no worker listens" in line for line in lines) == 4
+    assert doctest.testmod(sys.modules[Top.__module__]).failed == 0
 
 
 def test_keys_pause_sort_and_end_it_and_the_terminal_is_put_back(tmp_path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +30,7 @@ _EVERY_S = 1.0
 _ORDERS = ("queued", "running", "name")
 _STATUSES: tuple[Status, ...] = ("queued", "running", "scheduled", "waiting", "held", "dead")
 _MOST_RUNNING = 9  # each has a key
+_WIDE = 100  # columns, for all numbers of the last hour in one line
 _KEYS = "p pause   s sort   1-9 a running job   q quit"
 
 
@@ -79,7 +81,7 @@ def _watch(look: Any, why: Any) -> None:
     with _keys() as pressed, Live(console=console(), screen=True, auto_refresh=False) as live:
         while True:
             note = f"{'paused   ' if paused else ''}{_KEYS}"
-            live.update(screen(found, _ORDERS[order], note, live.console.height), refresh=True)
+            live.update(screen(found, _ORDERS[order], note, *live.console.size[::-1]), refresh=True)
             key = pressed(_EVERY_S)
             if key in ("q", "\x03", "\x04"):
                 return
@@ -89,7 +91,8 @@ def _watch(look: Any, why: Any) -> None:
                 order = (order + 1) % len(_ORDERS)
             elif key.isdigit() and 0 < int(key) <= len(found.running):
                 text = why(found.running[int(key) - 1].id)
-                live.update(Panel(Text(clean(text)), title="any key goes back"), refresh=True)
+                lines = (wrapped for line in text.splitlines() for wrapped in wrap(clean(line), live.console.width - 4))
+                live.update(Panel(Text("\n".join(lines)), title="any key goes back"), refresh=True)
                 pressed(None)
             if not paused:
                 found = look()
@@ -115,43 +118,63 @@ def _keys() -> Iterator[Any]:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
-def screen(found: Top, order: str, note: str = "", height: int = 1_000) -> RenderableType:
-    """All of it as one picture, no higher than the terminal."""
+def screen(found: Top, order: str, note: str = "", height: int = 1_000, width: int = 200) -> RenderableType:
+    """All of it as one picture, no higher and no wider than the terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    pulse, problems = found.overview.pulse, found.overview.problems
-    room = max(5, height - 8)
+    pulse, problems, at = found.overview.pulse, found.overview.problems, found.overview.at
+    ended = f"last hour: {pulse.succeeded:,} succeeded, {pulse.failed:,} failed attempts, {pulse.dead:,} dead"
+    took = f"wait p95 {_time(pulse.wait_p95_ms)}, run p95 {_time(pulse.run_p95_ms)}"
+    head = [_counted(found.counts), *([ended, took] if width < _WIDE else [f"{ended}; {took}"])]
     parts: list[RenderableType] = [
-        Text.assemble(("Headway ", "bold"), f"{time.strftime('%H:%M:%S')}   ", _counted(found.counts)),
-        Text(
-            f"last hour: {pulse.succeeded:,} succeeded, {pulse.failed:,} failed attempts, {pulse.dead:,} dead;"
-            f" wait p95 {_time(pulse.wait_p95_ms)}, run p95 {_time(pulse.run_p95_ms)}",
-            "dim",
-        ),
-        Text(),
+        Text.assemble(("Headway ", "bold"), time.strftime("%H:%M:%S"), (f"   {note}", "dim"))
     ]
+    parts += [Text(line, "" if line is head[0] else "dim") for line in head]
+    # beside the rows: the head, three empty lines and the names of two tables' columns
+    room = max(6, height - len(parts) - 5)
+    most_running = min(_MOST_RUNNING, room // 3)  # however many there are now: nothing moves when one ends
+    most_problems, most_queues = _shared(room - most_running, len(problems) or 1, len(found.queues))
+    whys = [(f"{each.tenant}: " if each.tenant else "") + clean(each.why) for each in problems]
+    parts.append(Text())
     if not problems:
         parts.append(Text("Nothing needs you.", "green"))
-    whys = (f"! {clean(problem.why)}" for problem in problems[: room // 3])
-    parts += [Text(why, "bold yellow", no_wrap=True, overflow="ellipsis") for why in whys]
+    for line in _first([f"! {why}" for why in whys], most_problems):
+        parts.append(Text(line, "bold yellow", no_wrap=True, overflow="ellipsis"))
     queues = Table(box=None, pad_edge=False, header_style="dim")
     queues.add_column("queue")
     for name in ("queued", "running", "scheduled", "oldest", "workers"):
         queues.add_column(name, justify="right")
-    for queue in sorted(found.queues, key=lambda each: _place(each, order))[: room // 3]:
-        queues.add_row(*_row(queue, found.overview.at))
+    rows = [_row(queue, at) for queue in sorted(found.queues, key=lambda each: _place(each, order))]
+    for row in rows if len(rows) <= most_queues else [*rows[: most_queues - 1], _more(len(rows) - most_queues + 1)]:
+        queues.add_row(*row)
     running = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("", "running", "for", "progress"):
+    for name in ("", "running", "started", "progress"):
         running.add_column(name, no_wrap=True)
-    for number, job in enumerate(found.running[: room // 3], 1):
+    for number, job in enumerate(found.running[:most_running], 1):
         shown = "" if job.progress is None else f"{job.progress:.0%} {first_line(job.progress_note)}"
-        running.add_row(
-            str(number), f"{job.kind} {job.id}", ago(job.attempt_started_at, found.overview.at), clean(shown)
-        )
-    parts += [Text(), queues, Text(), running, Text(note, "dim")]
+        running.add_row(str(number), f"{job.kind} {job.id}", ago(job.attempt_started_at, at), clean(shown))
+    parts += [Text(), queues, Text(), running if found.running else Text("nothing is running", "dim")]
     return Group(*parts)
+
+
+def _shared(room: int, one: int, other: int) -> tuple[int, int]:
+    """How many lines each of two lists gets: what it needs, or half and what the other leaves.
+
+    >>> _shared(10, 8, 7), _shared(10, 2, 20), _shared(10, 20, 2)
+    ((5, 5), (2, 8), (8, 2))
+    """
+    half = room // 2
+    return min(one, max(half, room - other)), min(other, max(room - half, room - one))
+
+
+def _first(lines: list[str], most: int) -> list[str]:
+    return lines if len(lines) <= most else [*lines[: most - 1], *_more(len(lines) - most + 1)]
+
+
+def _more(count: int) -> tuple[str]:
+    return (f"  and {count:,} more",)
 
 
 def _counted(counts: dict[Status, int]) -> str:
