@@ -57,6 +57,11 @@ def test_a_link_logs_in_once_and_new_code_is_run(tmp_path: Path) -> None:
             assert "changed    shop.py" in said.read_text()
             job = app.enqueue("greet", {"name": "you"})
             assert app.result(job.id, timeout=30).unwrap() == "hello again"
+            until(lambda: said.read_text().count('"ready"') == 2, "the server runs again")
+            first_link, next_link = re.findall(r"http://\S+", said.read_text())
+            assert [httpx.get(each).status_code for each in (first_link, next_link)] == [401, 303]
+            (tmp_path / "shop.py").write_text("def broken(:")
+            until(lambda: "waiting    for the next change" in said.read_text(), "it says that nothing runs")
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
             assert [key.revoked_at is not None for key in app.api_keys()] == [True]

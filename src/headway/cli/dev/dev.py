@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LISTENER_FD = "HEADWAY_LISTENER_FD"
 _LINK = "HEADWAY_DEV_LINK"  # the server's process is told the token of the link, and the key that it logs in with;
-# one that was started again has no link: the first may have been used
+# one that was started again has another link: the first may have been used
 _KEY = "HEADWAY_DEV_KEY"
 _GRACE = "2s"  # nobody who has just changed a line wants to wait for the jobs of the old one
 _KEY_LASTS = timedelta(days=1)
@@ -73,22 +73,26 @@ def run(
     code = cli.code
     assert cli.spec is not None
     with contextlib.closing(listen("127.0.0.1", port)) as listener, _dev_key(code) as key:
-        token = secrets.token_urlsafe(24)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        link = f"{address}/login/once?token={token}"
         click.echo(f"database   {code.store.describe()}")
-        click.echo(f"dashboard  {link}  (works once)")
         code.close()
+        to_open = [_open] if opens else []
+
+        def with_link() -> dict[str, str]:
+            token = secrets.token_urlsafe(24)
+            link = f"{address}/login/once?token={token}"
+            click.echo(f"dashboard  {link}  (works once)")
+            while to_open:
+                to_open.pop()(link)
+            return {_LISTENER_FD: str(listener.fileno()), _LINK: token, _KEY: key}
+
         own = [*flags, *(("--url", cli.url) if cli.url else ()), *(("--app-dir", cli.app_dir) if cli.app_dir else ())]
         processes = Processes(
             worker=[*own, "worker", cli.spec, "--grace", _GRACE, *worker_flags],
             server=[*own, "dev", cli.spec],
-            server_env={_LISTENER_FD: str(listener.fileno()), _LINK: "", _KEY: ""},
-            first_env={_LINK: token, _KEY: key},
+            server_env=with_link,
             server_fds=(listener.fileno(),),
         )
-        if opens:
-            _open(link)
         raise click.exceptions.Exit(processes.run(WatchedFiles(cli.app_dir or os.curdir) if reload else None))
 
 
@@ -124,8 +128,7 @@ def _serve(cli: Invocation) -> None:
 
     def site(api: Api) -> Site:
         made = Site(api)
-        if token:
-            made.let_in_once(token, key)
+        made.let_in_once(token, key)
         return made
 
     listener = socket.socket(fileno=int(os.environ.pop(_LISTENER_FD)))

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headway.cli.dev.watched_files import WatchedFiles
@@ -27,13 +27,11 @@ class Processes:
         *,
         worker: Sequence[str],
         server: Sequence[str],
-        server_env: Mapping[str, str],
-        first_env: Mapping[str, str],
+        server_env: Callable[[], Mapping[str, str]],
         server_fds: tuple[int, ...],
     ) -> None:
         self._commands = (worker, server)
-        self._server_env, self._server_fds = dict(server_env), server_fds
-        self._first_env = dict(first_env)  # over that, for the first server alone
+        self._server_env, self._server_fds = server_env, server_fds  # another environment for each start
         self._running: list[subprocess.Popen[bytes]] = []
         self._asked = False
         self._given_fd = -1
@@ -51,8 +49,12 @@ class Processes:
                         say(f"changed    {name}: starting again")
                         self._end()
                         self._start()
-                    elif watched is None and all(each.poll() is not None for each in self._running):
-                        return max(each.returncode for each in self._running)
+                    elif all(each.poll() is not None for each in self._running):
+                        if watched is None:
+                            return max(each.returncode for each in self._running)
+                        if self._running:
+                            say("waiting    for the next change: neither worker nor server runs")
+                            self._running = []
             finally:
                 self._end()
                 os.close(given)
@@ -63,9 +65,8 @@ class Processes:
         worker, server = self._commands
         program = [sys.executable, "-m", "headway"]
         env = {**os.environ, SUPERVISOR_FD: str(self._given_fd)}
-        server_env = {**env, **self._server_env, **self._first_env}
+        server_env = {**env, **self._server_env()}
         fds = (self._given_fd, *self._server_fds)
-        self._first_env = {}
         self._running = [
             subprocess.Popen([*program, *worker], env=env, pass_fds=fds[:1], start_new_session=True),
             subprocess.Popen([*program, *server], env=server_env, pass_fds=fds, start_new_session=True),
