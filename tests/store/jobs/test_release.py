@@ -15,6 +15,16 @@ def test_a_release_leaves_no_attempt_and_no_charge(db):
     assert db.attempts(claim.id) == []
 
 
+def test_a_release_keeps_the_first_start_even_of_the_same_moment(db):
+    """On a clock that stands still the second claim starts when the first one did."""
+    claim = db.start()
+    first = db.job(claim.id).started_at
+    db.finish(claim, to="queued")
+    db.release(db.take())
+    assert db.job(claim.id).started_at == first
+    assert first is not None
+
+
 def test_a_released_job_keeps_its_place(db):
     first, second = db.enqueue_ids(2)
     position = db.job(first).position

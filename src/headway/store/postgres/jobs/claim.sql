@@ -364,7 +364,12 @@ begin
                                   else j.scheduled_for end,
              queued_at = case when p_delay_ms > 0 or j.cancel_requested_at is not null then j.queued_at else v_now end,
              -- a claim that never ran is no start
-             started_at = case when j.started_at = j.attempt_started_at then null else j.started_at end,
+             started_at = case
+               when j.started_at = j.attempt_started_at
+                    and not exists (select from headway.attempts a where a.job_id = j.id)
+                 then null
+               else j.started_at
+             end,
              worker_id = null,
              attempt_started_at = null,
              step_fence = j.step_fence + 1,
