@@ -29,5 +29,5 @@ def test_tenants_are_made_listed_renamed_suspended_and_deleted(cli: Any, either:
     assert "--yes" in cli.refused("tenants", "delete", "acme-inc", code=2)
     assert cli.json("tenants", "delete", "acme-inc", "--yes")["rows"]["jobs"] == 1
     assert [each["slug"] for each in cli.json("tenants", "list")] == ["default"]
-    assert "never used again" in cli.refused("tenants", "create", "acme", code=2)
+    assert "never used again" in cli.refused("tenants", "create", "acme", code=1)
     assert "there is no tenant acme" in cli.refused("tenants", "suspend", "acme", code=1)

@@ -46,7 +46,7 @@ class TenantCareVerbs(VerbBase):
         return found[0] if found else _missing(tenant)
 
     def create_tenant(self, name: str, *, tz: str | None = None, actor: str | None = None, conn: Any = None) -> Tenant:
-        """Make a tenant, with a random id; `tz` is the zone of its schedules that name none. Raises `InvalidJob` where
+        """Make a tenant, with a random id; `tz` is the zone of its schedules that name none. Raises `Duplicate` where
         a tenant has or had the name."""
         tenant_id = str(uuid.uuid4())
         self._run(self._create_tenant(tenant_id, _new_name(name), _checked_zone(tz), actor), conn)
@@ -66,8 +66,8 @@ class TenantCareVerbs(VerbBase):
         start with (`tz=`; None: the app's). Schedules that exist keep theirs.
 
         With `if_match`, here and in the verbs below, only if its `etag` is one of these; raises `ChangedMeanwhile`.
-        Raises `NotFound`, `InvalidJob` for an unknown zone and where a tenant has or had the name, `NotAllowed` for the
-        name of the default tenant.
+        Raises `NotFound`, `Duplicate` where a tenant has or had the name, `InvalidJob` for an unknown zone,
+        `NotAllowed` for the name of the default tenant.
         """
         tenant_id = self._existing(tenant, conn)
         change = self._change_tenant(tenant_id, new_name, tz, actor)

@@ -54,7 +54,7 @@ def test_tenants_have_versions(client: Any, keys: dict[str, str]) -> None:
         late = ask(method, path + more, json={"slug": "other"} if method == "PATCH" else None, headers=seen)
         assert (late.status_code, late.json()["code"]) == (412, "ChangedMeanwhile"), (method, more)
     # all of a change, or nothing
-    assert ask("PATCH", path, json={"tz": "UTC", "slug": "acme"}).status_code == 422
+    assert ask("PATCH", path, json={"tz": "UTC", "slug": "acme"}).status_code == 409
     assert ask.get(path).json() == changed.json()
     stopped = ask.post(f"{path}/suspend", headers={"If-Match": changed.headers["etag"]})
     assert stopped.json()["suspended_at"] is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.errors import InvalidJob, NotAllowed, NotFound, TenantSuspended
+from headway.errors import Duplicate, InvalidJob, NotAllowed, NotFound, TenantSuspended
 from headway.model.access import NewApiKey
 from headway.model.actor import Caller
 from headway.model.artifact import NewArtifact
@@ -57,7 +57,7 @@ def test_a_tenant_is_created_listed_and_renamed_and_no_name_is_used_again(db):
         db.ops.rename_tenant(OTHER, "acme", actor=None),
         db.ops.rename_tenant(OTHER, "zebra", actor=None),
     ):
-        with pytest.raises(InvalidJob):
+        with pytest.raises(Duplicate, match=r'tenant name "(acme|zebra)" (is another|belonged to)'):
             db.run(refused)
     assert audited(db) == [
         ("tenant.created", "acme", "ada"),

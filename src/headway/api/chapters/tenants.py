@@ -53,7 +53,7 @@ async def list_tenants(call: Call[None, PageQuery]) -> Listed:
     return await page("tenants", call.query, fetch, key=lambda each: each.slug or each.id)
 
 
-@routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(422,))
+@routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(409, 422))
 async def create_tenant(call: Call[TenantIn, None]) -> Answer:
     """Create a tenant. A name that a tenant has or had is refused."""
     return _tagged(await call.app.acreate_tenant(call.body.slug, tz=call.body.tz, actor=call.actor), 201)

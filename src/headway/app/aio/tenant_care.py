@@ -34,7 +34,7 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
     async def acreate_tenant(
         self, name: str, *, tz: str | None = None, actor: str | None = None, conn: Any = None
     ) -> Tenant:
-        """Make a tenant, with a random id; `tz` is the zone of its schedules that name none. Raises `InvalidJob` where
+        """Make a tenant, with a random id; `tz` is the zone of its schedules that name none. Raises `Duplicate` where
         a tenant has or had the name."""
         await self._aensure_known(self._own_tenant)
         tenant_id = str(uuid.uuid4())
@@ -55,8 +55,8 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
         start with (`tz=`; None: the app's). Schedules that exist keep theirs.
 
         With `if_match`, here and in the verbs below, only if its `etag` is one of these; raises `ChangedMeanwhile`.
-        Raises `NotFound`, `InvalidJob` for an unknown zone and where a tenant has or had the name, `NotAllowed` for the
-        name of the default tenant.
+        Raises `NotFound`, `Duplicate` where a tenant has or had the name, `InvalidJob` for an unknown zone,
+        `NotAllowed` for the name of the default tenant.
         """
         await self._aensure_known(self._own_tenant)
         tenant_id = await self._aexisting(tenant, conn)

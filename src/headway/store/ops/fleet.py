@@ -99,12 +99,12 @@ class Fleet(Protocol):
         ...
 
     def create_tenant(self, tenant_id: str, slug: str, *, actor: str | None) -> Op[None]:
-        """Add a tenant. A repeat changes nothing. Raises `InvalidJob` where another tenant has or had the name.
+        """Add a tenant. A repeat changes nothing. Raises `Duplicate` where another tenant has or had the name.
         Audited."""
         ...
 
     def rename_tenant(self, tenant_id: str, slug: str, *, actor: str | None) -> Op[None]:
-        """Give a tenant another name; nobody can have the old one again. Raises `NotFound`, `InvalidJob` (another
+        """Give a tenant another name; nobody can have the old one again. Raises `NotFound`, `Duplicate` (another
         tenant has or had the name), `NotAllowed` (the default tenant). Audited."""
         ...
 

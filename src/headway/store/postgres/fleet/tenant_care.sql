@@ -1,18 +1,38 @@
 -- What operators do to tenants: create, rename, suspend, resume, delete.
 
--- Create a tenant of this name. A repeat with the same id changes nothing. Audited. Raises HW004 (another tenant has or
--- had the name, or it is not valid).
+-- Create a tenant of this name. A repeat with the same id changes nothing. Audited. Raises HW001 (another tenant has or
+-- had the name), HW004 (it is not valid).
 create function headway.create_tenant(p_id uuid, p_slug text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_is_new boolean;
 begin
-  insert into headway.tenants (id, slug, created_at) values (p_id, p_slug, headway.now()) on conflict do nothing;
-  if found then
+  begin
+    insert into headway.tenants (id, slug, created_at) values (p_id, p_slug, headway.now()) on conflict do nothing;
+    v_is_new := found;
+  exception when sqlstate 'HW004' then
+    perform headway.refuse_retired(p_slug, sqlerrm);
+    raise;
+  end;
+  if v_is_new then
     insert into headway.audit (tenant_id, at, actor, action, detail)
     values (p_id, headway.now(), p_actor, 'tenant.created', p_slug);
   elsif not exists (select from headway.tenants t where t.id = p_id and t.slug = p_slug) then
-    raise exception 'tenant name "%" is another tenant''s: nothing was written', p_slug using errcode = 'HW004';
+    raise exception 'tenant name "%" is another tenant''s: nothing was written', p_slug using errcode = 'HW001';
+  end if;
+end
+$$;
+
+-- Raise HW001 with this message if a tenant had this name.
+create function headway.refuse_retired(p_slug text, p_message text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (select from headway.retired_slugs r where r.slug = p_slug) then
+    raise exception '%', p_message using errcode = 'HW001';
   end if;
 end
 $$;
@@ -33,8 +53,8 @@ begin
 end
 $$;
 
--- Give a tenant another name; nobody can have the old one again. Audited. Raises HW003 (the default tenant), HW004
--- (another tenant has or had the name), HW006.
+-- Give a tenant another name; nobody can have the old one again. Audited. Raises HW001 (another tenant
+-- has or had the name), HW003 (the default tenant), HW006.
 create function headway.rename_tenant(p_tenant uuid, p_slug text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -50,8 +70,12 @@ begin
   end if;
   begin
     update headway.tenants t set slug = p_slug where t.id = p_tenant;
-  exception when unique_violation then
-    raise exception 'tenant name "%" is another tenant''s: nothing was written', p_slug using errcode = 'HW004';
+  exception
+    when unique_violation then
+      raise exception 'tenant name "%" is another tenant''s: nothing was written', p_slug using errcode = 'HW001';
+    when sqlstate 'HW004' then
+      perform headway.refuse_retired(p_slug, sqlerrm);
+      raise;
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (p_tenant, headway.now(), p_actor, 'tenant.renamed', v_name || ' to ' || p_slug);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.clock import from_micros
+from headway.errors import Duplicate, InvalidJob
 from headway.model import audit, refusals
 from headway.model.fleet import Tenant
 from headway.model.ids import DEFAULT_TENANT_ID
@@ -68,6 +69,7 @@ class TenantCareVerbs(Verbs):
         def steps() -> Steps[None]:
             if (yield Statement(_SQL["names"], (tenant_id, slug)))[0][0]:
                 return
+            yield from _refuse_used(slug)
             now = self._clock.now()
             yield from add_tenants({tenant_id: slug}, now)
             yield record(now, tenant_id, None, actor, "tenant.created", slug)
@@ -81,7 +83,7 @@ class TenantCareVerbs(Verbs):
                 return
             if tenant_id == DEFAULT_TENANT_ID:
                 raise refusals.default_tenant_stays()
-            yield from check_names_free([slug])
+            yield from _refuse_used(slug)
             yield Statement(_SQL["rename"], (tenant_id, slug))
             now = self._clock.now()
             yield record(now, tenant_id, None, actor, "tenant.renamed", audit.tenant_renamed(name, slug))
@@ -163,3 +165,11 @@ def _suspend(tenant_id: str, actor: str | None, now: int) -> Steps[None]:
     yield Statement(_SQL["suspend"], (tenant_id, now, actor))
     yield Statement(_SQL["start_none"], (tenant_id,))
     yield record(now, tenant_id, None, actor, "tenant.suspended", name)
+
+
+def _refuse_used(slug: str) -> Steps[None]:
+    """Raises `Duplicate` if a tenant has, or had, this name."""
+    try:
+        yield from check_names_free([slug])
+    except InvalidJob as refused:
+        raise Duplicate(str(refused)) from None
