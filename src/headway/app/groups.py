@@ -69,13 +69,18 @@ class GroupVerbs(EnqueueVerbs):
         return _missing(as_group_id(group)) if statuses is None else statuses
 
     def retry_group(
-        self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None, conn: Any = None
+        self,
+        group: str | UUID | Group | GroupHandle,
+        *,
+        actor: str | None = None,
+        conn: Any = None,
+        request: Request | None = None,
     ) -> list[str]:
         """Run again the members that ended without success; the callback waits for them again.
 
-        Returns the ids that will run. Raises `NotFound`.
+        Returns the ids that will run. Raises `NotFound`; a `request` that was done before raises `Replayed`.
         """
-        ids = self._run(self._retry_group(group, actor), conn)
+        ids = self._run(self._once(request, self._retry_group(group, actor)), conn)
         self._wake_up(None, conn)
         return ids
 

@@ -40,7 +40,11 @@ def test_a_group_is_shown_canceled_and_retried(app: Headway, client: Any, keys: 
     shown = ask.get(f"/groups/{group.id}").json()
     assert (shown["status"], shown["total"], shown["done"]) == ("running", 2, 0)
     assert set(ask.post(f"/groups/{group.id}/cancel", json={}).json()["statuses"].values()) == {"canceled"}
-    assert len(ask.post(f"/groups/{group.id}/retry").json()["ids"]) == 2
+    retry, once = f"/groups/{group.id}/retry", {"Idempotency-Key": "k"}
+    ids = ask.post(retry, headers=once).json()["ids"]
+    assert len(ids) == 2
+    again = ask.post(retry, headers=once)
+    assert (again.json()["ids"], again.headers["idempotent-replayed"]) == (ids, "true")
     mailer = client(acme.create_api_key("mailer", "operator", queues=["mail"]).text)
     assert mailer.get(f"/groups/{group.id}").status_code == 404
     listed = ask.get("/groups").json()["items"]

@@ -259,11 +259,19 @@ class Retried(msgspec.Struct):
     ids: list[str]
 
 
-@routes.post("/groups/{id}/retry", roles=OPERATORS, answers={200: Retried}, problems=(403, 404, 409))
+@routes.post("/groups/{id}/retry", roles=OPERATORS, answers={200: Retried}, problems=(403, 404, 409), creates=True)
 async def retry_group(call: Call[None, None]) -> Answer:
-    """Run again the members that ended without success."""
-    group = await _visible_group(call, whole=True)
-    return Answer(200, Retried(await call.verbs.aretry_group(group.id, actor=call.actor)))
+    """Run again the members that ended without success; at_most_once jobs run as new ones."""
+    headers: dict[str, str] = {}
+    try:
+        try:
+            group = await _visible_group(call, whole=True)
+        except (Refused, NotFound) as error:
+            await refuse_unless_replayed(call.verbs, call.request, error)
+        ids = await call.verbs.aretry_group(group.id, actor=call.actor, request=call.request)
+    except Replayed as again:
+        ids, headers = [job_id for job_id, _ in again.created], REPLAYED
+    return Answer(200, Retried(ids), headers)
 
 
 async def _visible_group(call: Call[Any, Any], *, whole: bool = False) -> Group:
