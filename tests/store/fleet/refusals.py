@@ -33,6 +33,19 @@ def a_new_name_that_another_tenant_has(db: Any) -> None:
     db.run(db.ops.rename_tenant(OTHER, "acme", actor=None))
 
 
+def a_name_that_a_tenant_had(db: Any) -> None:
+    db.enqueue(id=A, tenant="acme")
+    rename(db, "acme", "other")
+    db.run(db.ops.create_tenant(OTHER, "acme", actor=None))
+
+
+def a_new_name_that_a_tenant_had(db: Any) -> None:
+    db.enqueue(id=A, tenant="acme")
+    rename(db, "acme", "other")
+    db.run(db.ops.create_tenant(OTHER, "third", actor=None))
+    db.run(db.ops.rename_tenant(OTHER, "acme", actor=None))
+
+
 def another_name_for_the_default_tenant(db: Any) -> None:
     db.run(db.ops.rename_tenant(DEFAULT_TENANT_ID, "acme", actor=None))
 

@@ -113,7 +113,7 @@ def test_a_raw_enqueue_gets_what_its_kind_says(site: Site) -> None:
     assert site.job("headway.enqueue('send', queue => 'mail', timeout => '1 min')") == own
     site.acme.execute("select * from headway.enqueue_many(array[headway.uuid7(), headway.uuid7()], array['send', 'k'])")
     found = site.owner.execute(
-        "select kind, queue, timeout_ms, rate_count from headway.jobs order by id desc limit 2"
+        "select kind, queue, timeout_ms, rate_count from headway.jobs order by position desc limit 2"
     ).fetchall()
     assert sorted(found) == [("k", "default", None, None), ("send", "mail", 60_000, 20)]
 
