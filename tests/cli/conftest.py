@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pty
 import re
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from headway import Headway
 from headway.cli import main
+from headway.logs import _Lines
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
@@ -74,7 +76,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "shopapp.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
+    root = logging.getLogger()
+    level = root.level
     yield tmp_path
+    # a worker in this process configures its logging, which is that of the tests to come
+    root.setLevel(level)
+    root.handlers[:] = [each for each in root.handlers if not isinstance(each, _Lines)]
     for name in set(sys.modules) - before:
         if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]

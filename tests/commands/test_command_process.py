@@ -238,7 +238,7 @@ def test_cancels_at_every_moment_leave_no_process(bench: Bench) -> None:
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(story())
     assert bench.alive() == []
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_one_cancel_more_shortens_the_grace_and_ends_nothing_early(bench: Bench) -> None:

@@ -205,3 +205,13 @@ def test_cars_keep_the_order_of_their_train_in_a_mass_retry(db):
     db.process_arrivals()
     assert db.cars("t") == [cars[2], *cars[:2], cars[3]]
     assert db.drain() == [cars[2], *cars[:2], cars[3]]
+
+
+def test_a_retried_car_that_is_held_has_not_been_queued(db):
+    first, second = (db.enqueue(train="t").id for _ in range(2))
+    db.finish(db.take())
+    assert db.job(second).queued_at is not None
+    db.cancel(second)
+    db.retry(first, second)
+    assert db.statuses(first, second) == ["queued", "held"]
+    assert db.job(second).queued_at is None

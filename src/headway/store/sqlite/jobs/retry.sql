@@ -51,7 +51,7 @@ where retry_of = ?1;
 -- name: retry
 update jobs
 set status = ?4,
-  queued_at = case when ?4 = 'queued' then ?2 else queued_at end,
+  queued_at = case ?4 when 'queued' then ?2 when 'waiting' then queued_at end,
   position = ?3,
   pending = ?5,
   fair = coalesce((select fair from queues where name = jobs.queue), 0),
