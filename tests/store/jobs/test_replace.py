@@ -271,8 +271,7 @@ def test_a_first_car_replaces_beside_others_of_its_call_as_it_does_alone(db, mak
     car = make.job(unique_key="k", unique_scope=scope, on_conflict=on_conflict, train="t", payload='{"n":2}')
     plain, answer = db.enqueue_all([make.job(), car])
     assert (plain.created, shown(answer)) == (True, (first.id, "queued", False, True))
-    assert db.job(first.id).payload == {"n": 2}
-    assert len(db.find()) == 2
+    assert sorted(job.payload.get("n", 0) for job in db.find()) == [0, 2]
 
 
 def test_each_enqueue_pushes_the_time_up_to_the_most(db):

@@ -1,0 +1,107 @@
+"""Claims that wait for work, and clients that go away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from headway import Headway
+from headway.api import Api
+
+
+def _welcome(app: Headway, count: int = 1, **options: Any) -> list[str]:
+    return [app.enqueue("welcome", {"user_id": n}, **options).id for n in range(count)]
+
+
+def test_a_waiting_claim_gets_what_is_enqueued(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    body = {"worker_id": work.id, "queues": ["mail"], "wait": 20}
+
+    async def ask() -> Any:
+        waiting = asyncio.create_task(
+            work.ask._ask("POST", "/api/v1/worker/jobs/claim", work.ask._headers, {"json": body})
+        )
+        gateway = api._workers
+        while gateway._waiting is None or not gateway._waiting._waiting:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(_welcome, app)
+        return await waiting
+
+    said = loop.run_until_complete(ask())
+    assert len(said.json()["jobs"]) == 1
+
+
+def test_a_client_that_goes_away_while_it_waits_takes_nobodys_turn(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    async def claim(worker_id: str, gone: asyncio.Event) -> Any:
+        body = b'{"worker_id": "%s", "queues": ["mail"], "wait": 25}' % worker_id.encode()
+        headers = [(b"host", b"127.0.0.1"), (b"authorization", work.ask._headers["Authorization"].encode())]
+        sent: list[Any] = []
+        said = [{"type": "http.request", "body": body}]
+
+        async def receive() -> Any:
+            if said:
+                return said.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        path = "/api/v1/worker/jobs/claim"
+        await api(
+            {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}, receive, send
+        )
+        return msgspec.json.decode(sent[1]["body"])["jobs"]
+
+    async def wait_for(count: int) -> None:
+        while api._workers._waiting is None or len(api._workers._waiting._waiting.get("mail", ())) != count:
+            await asyncio.sleep(0.01)
+
+    async def go() -> None:
+        left, stays = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(claim(str(uuid4()), left))
+        await wait_for(1)
+        second = asyncio.create_task(claim(str(uuid4()), stays))
+        await wait_for(2)
+        left.set()  # it is woken and leaves in the same moment: the next in line gets the job
+        await asyncio.to_thread(_welcome, app)
+        assert [len(each) for each in await asyncio.gather(first, second)] == [0, 1]
+
+    loop.run_until_complete(go())
+    assert [job.status for job in app.jobs()] == ["running"]
+
+
+def test_a_client_that_goes_away_gives_its_jobs_back(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    _welcome(app)
+    body = b'{"worker_id": "%s", "queues": ["mail"]}' % work.id.encode()
+    headers = [(b"host", b"127.0.0.1")]
+    headers += [(name.lower().encode(), value.encode()) for name, value in work.ask._headers.items()]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/worker/jobs/claim",
+        "headers": headers,
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "root_path": "",
+    }
+    said = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        return said.pop(0) if said else {"type": "http.disconnect"}
+
+    async def send(_: Any) -> None: ...
+
+    loop.run_until_complete(api(scope, receive, send))
+    (job,) = app.jobs()
+    assert (job.status, job.fence, app.attempts(job.id)) == ("queued", 1, [])
