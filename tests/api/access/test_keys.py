@@ -171,6 +171,24 @@ def test_invented_keys_of_one_address_are_looked_up_so_often(api: Api, client: A
     assert client(None).get("/jobs").status_code == 401, "nothing is looked up"
 
 
+def test_many_requests_with_a_key_that_is_new_here_are_one_look_up(app: Headway, monkeypatch: Any) -> None:
+    made = app.create_api_key("root", "superadmin")
+    keys = Keys(app)
+    asked: list[str] = []
+    find_key = app.store.ops.find_key
+    monkeypatch.setattr(app.store.ops, "find_key", lambda key_id: asked.append(key_id) or find_key(key_id))
+
+    async def ask() -> None:
+        first, *others = [asyncio.create_task(keys.check(f"Bearer {made.text}", "10.0.0.1")) for _ in range(150)]
+        await asyncio.sleep(0)
+        first.cancel()  # its client goes away
+        assert {each.id for each in await asyncio.gather(*others)} == {made.key.id}, "none is refused as a stranger"
+        await app.aclose()
+
+    asyncio.run(ask())
+    assert asked == [made.key.id]
+
+
 def test_a_cursor_of_keys_that_names_no_key_is_refused(client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["superadmin"])
     page = ask.get("/keys?limit=2").json()

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from headway.api.access.lookups import Lookups
 from headway.api.access.rates import Strangers
 from headway.api.wire.problems import Refused
 from headway.app import Headway
@@ -32,6 +33,7 @@ class Keys:
         self._monotonic = monotonic
         self._found: OrderedDict[str, tuple[StoredKey | None, float]] = OrderedDict()
         self._unknown: OrderedDict[str, tuple[None, float]] = OrderedDict()  # apart: invented ids push out no real keys
+        self._lookups = Lookups(self._look_up)
         self._checked: OrderedDict[bytes, StoredKey] = OrderedDict()  # by a hash of what was sent: no secret is kept
         self._used: dict[str, datetime] = {}  # what the database does not know yet
         self._written: dict[str, datetime] = {}
@@ -41,7 +43,7 @@ class Keys:
         """The key of a request from this address; raises `Refused` with 401, or 429 for too many unknown ones."""
         sent = sha256((authorization or "").encode()).digest()
         checked = self._checked.get(sent)
-        if checked is not None and await self._stored(checked.key.id) is checked:
+        if checked is not None and self._remembered(checked.key.id) is checked:
             now = from_micros(self._app.clock.now())
             if checked.key.is_valid(now):
                 self._note_use(checked.key, now)
@@ -57,7 +59,7 @@ class Keys:
         given = read_key(text.strip())
         if given is None:
             raise Refused(401, "this is not a key, or a character of it is missing", headers=_CHALLENGE)
-        is_new = given.id not in self._found
+        is_new = given.id not in self._found and given.id not in self._lookups
         if is_new:
             self.strangers.take(address)
         stored = await self._stored(given.id)
@@ -99,10 +101,16 @@ class Keys:
                 raise
 
     async def _stored(self, key_id: str) -> StoredKey | None:
-        asked = self._monotonic()
         found, until = self._found.get(key_id) or self._unknown.get(key_id) or (None, 0.0)
-        if asked < until:
-            return found
+        return found if self._monotonic() < until else await self._lookups.get(key_id)
+
+    def _remembered(self, key_id: str) -> StoredKey | None:
+        """The key, where the database was asked within the last seconds."""
+        found, until = self._found.get(key_id, (None, 0.0))
+        return found if self._monotonic() < until else None
+
+    async def _look_up(self, key_id: str) -> StoredKey | None:
+        asked = self._monotonic()
         found = await self._app.store.arun(self._app.store.ops.find_key(key_id))
         self.forget(key_id)
         remembered: OrderedDict[str, Any] = self._unknown if found is None else self._found

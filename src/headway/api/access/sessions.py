@@ -12,6 +12,7 @@ from datetime import timedelta
 from starlette.requests import Request
 
 from headway.api.access.keys import REMEMBERED_S, Keys
+from headway.api.access.lookups import Lookups
 from headway.api.serving.settings import ServerSettings
 from headway.api.wire.problems import Refused
 from headway.app import Headway
@@ -35,6 +36,7 @@ class Sessions:
         self._longest = timedelta(milliseconds=settings.session_max_ms)
         self._monotonic = monotonic
         self._found: OrderedDict[bytes, tuple[Session, float]] = OrderedDict()
+        self._lookups = Lookups(self._look_up)
         self._used: dict[bytes, Session] = {}  # what the database does not know yet
 
     async def check(self, request: Request) -> ApiKey | None:
@@ -51,7 +53,7 @@ class Sessions:
                 fix="send Authorization: Bearer hw_… instead",
             )
         secret_hash = _hash(secret)
-        is_new = secret_hash not in self._found
+        is_new = secret_hash not in self._found and secret_hash not in self._lookups
         if is_new:
             self._keys.strangers.take(address_of(request))
         found = await self._session(secret_hash)
@@ -96,17 +98,20 @@ class Sessions:
                 raise
 
     async def _session(self, secret_hash: bytes) -> Session | None:
-        asked = self._monotonic()
         found, until = self._found.get(secret_hash, (None, 0.0))
-        if found is None or asked >= until:
-            found = await self._app.store.arun(self._app.store.ops.find_session(secret_hash))
-            self._found.pop(secret_hash, None)
-            if found is None:
-                return None
+        if found is None or self._monotonic() >= until:
+            found = await self._lookups.get(secret_hash)
+        return found if found is not None and found.valid_until > from_micros(self._app.clock.now()) else None
+
+    async def _look_up(self, secret_hash: bytes) -> Session | None:
+        asked = self._monotonic()
+        found = await self._app.store.arun(self._app.store.ops.find_session(secret_hash))
+        self._found.pop(secret_hash, None)
+        if found is not None:
             self._found[secret_hash] = (found, asked + REMEMBERED_S)
             if len(self._found) > _MOST:
                 self._found.popitem(last=False)
-        return found if found.valid_until > from_micros(self._app.clock.now()) else None
+        return found
 
     def _note_use(self, secret_hash: bytes, session: Session) -> None:
         until = min(session.expires_at, from_micros(self._app.clock.now()) + self._idle)
