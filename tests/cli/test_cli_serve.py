@@ -9,10 +9,12 @@ import sqlite3
 import sys
 import urllib.parse
 import urllib.request
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
@@ -51,11 +53,20 @@ def test_several_processes_behind_a_proxy_finish_what_is_under_way(
     lines = (json.loads(line) for line in server.stderr)
     where = next(line["url"] for line in lines if line["event"] == "serving")
     assert where.endswith("/work")
-    assert len({each["pid"] for each in islice((line for line in lines if line["event"] == "ready"), 2)}) == 2
+    processes = {each["pid"] for each in islice((line for line in lines if line["event"] == "ready"), 2)}
+    assert len(processes) == 2
+    port = urllib.parse.urlsplit(where).port
+    with ExitStack() as stack:
+        for _ in range(20):
+            conn = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=180))
+            conn.sendall(b"GET /work/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert conn.recv(1_000).startswith(b"HTTP/1.1 200")
+        assert {_connections(each, port) >= 6 for each in processes} == {True}, "each has its share of those that stay"
     document = ask(f"{where}/api/v1/openapi.json", key, **{"X-Forwarded-For": "203.0.113.9"})[1]
     assert document["servers"] == [{"url": "/proxied/work"}]
-    assert next(line for line in lines if line["event"] == "request")["address"] == "203.0.113.9"
-    with socket.create_connection(("127.0.0.1", urllib.parse.urlsplit(where).port), timeout=180) as conn:
+    logged = next(line for line in lines if line["event"] == "request" and "openapi" in line["path"])
+    assert logged["address"] == "203.0.113.9"
+    with socket.create_connection(("127.0.0.1", port), timeout=180) as conn:
         body = b'{"name": "late", "role": "superadmin"}'
         head = f"POST /work/api/v1/keys HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
         conn.sendall(f"{head}Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n".encode())
@@ -65,6 +76,11 @@ def test_several_processes_behind_a_proxy_finish_what_is_under_way(
         assert conn.recv(1_000).startswith(b"HTTP/1.1 201")
     assert server.wait(180) == 0
     assert [each.name for each in app.api_keys()] == ["root", "late"]
+
+
+def _connections(pid: int, port: int) -> int:
+    found = psutil.Process(pid).net_connections("tcp")
+    return sum(each.status == psutil.CONN_ESTABLISHED and each.laddr[1] == port for each in found)
 
 
 def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

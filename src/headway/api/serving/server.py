@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import os
@@ -13,6 +14,7 @@ from math import ceil
 import uvicorn
 
 from headway.api.application import Api
+from headway.api.serving.acceptor import Acceptor, Shares
 from headway.api.serving.connection import Connection
 from headway.api.serving.settings import ServerSettings
 from headway.errors import ConfigError
@@ -24,8 +26,9 @@ _BACKLOG = 2_048
 _M_ARENA_MAX = -8  # of malloc.h
 
 
-def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
-    """Serve until SIGTERM or SIGINT; requests that are under way then have `grace_s` to finish."""
+def serve(api: Api, listener: socket.socket, *, grace_s: float, shares: Shares | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; requests that are under way then have `grace_s` to finish. `shares` is for one of
+    several processes that listen on the socket."""
     settings = api.settings
     config = uvicorn.Config(
         api,
@@ -42,7 +45,7 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
     )
     join_lines()
     _use_one_heap()
-    _Server(config, api).run(sockets=[listener])
+    _Server(config, api, shares).run(sockets=[listener])
 
 
 def _use_one_heap() -> None:
@@ -84,22 +87,54 @@ def _no_password() -> str:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, api: Api) -> None:
+    def __init__(self, config: uvicorn.Config, api: Api, shares: Shares | None) -> None:
         super().__init__(config)
         self._api = api
+        self._shares = shares
+        self._acceptors: list[Acceptor] = []
+        self._connecting: set[asyncio.Task[None]] = set()
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         with stopped_by_signals(self._stop), stopped_with_supervisor(self._stop):
             await self._serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if self._shares is None:
+            await super().startup(sockets)
+        else:
+            await super().startup([])
+            self._acceptors = [
+                Acceptor(each, self._shares, connect=self._connect, count=self._count) for each in sockets or ()
+            ]
         gc.freeze()  # what was imported stays: looking through it again and again takes a twentieth of a busy server
         _log.info("ready", pid=os.getpid())
 
     async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
         self._api.stopping.set()
+        for each in self._acceptors:
+            each.stop()
         await super().shutdown(list(sockets or ()))
+
+    async def on_tick(self, counter: int) -> bool:
+        for each in self._acceptors:
+            each.publish()
+        return await super().on_tick(counter)
+
+    def _count(self) -> int:
+        return len(self.server_state.connections) + len(self._connecting)
+
+    def _connect(self, connection: socket.socket) -> None:
+        task = asyncio.create_task(self._talk(connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _talk(self, connection: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: Connection(self.config, self.server_state, self.lifespan.state), connection, ssl=self.config.ssl
+            )
+        except OSError:  # it went away, or does not speak TLS
+            connection.close()
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit  # a second signal ends it at once

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LISTENER_FD = "HEADWAY_LISTENER_FD"
 """The socket that the processes of --workers inherit."""
+_SHARES_FD = "HEADWAY_SHARES_FD"
+"""What they share of their numbers of connections."""
 
 
 @click.command(cls=Command, short_help="Serve the HTTP API.")
@@ -54,6 +56,7 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     """
     cli.configure_logs()
     settings = _settings(cli, options)
+    from headway.api.serving.acceptor import Shares
     from headway.api.serving.server import check_certificate, listen
     from headway.api.serving.server import serve as run
     from headway.logs import get_logger
@@ -64,7 +67,9 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     if settings.metrics is not None and (inherited is not None or settings.workers == 1):
         get_logger("headway.api").info("serving metrics", url=app.serve_metrics(settings.metrics))
     if inherited is not None:
-        run(_api(app, settings), socket.socket(fileno=int(inherited)), grace_s=app.settings.grace_ms / 1_000)
+        shares = Shares(int(os.environ.pop(_SHARES_FD)), int(os.environ["HEADWAY_PROCESS"]))
+        listener = socket.socket(fileno=int(inherited))
+        run(_api(app, settings), listener, grace_s=app.settings.grace_ms / 1_000, shares=shares)
         return
     _check_reach(cli, app, settings.host)
     if app.store.walls() == 1 and app.store.dialect == "postgres":
@@ -83,7 +88,9 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     )
     if settings.workers > 1:
         app.close()
-        run_several(settings.workers, cli, "--workers", fds={_LISTENER_FD: listener.fileno()})
+        with Shares.new(settings.workers) as shared:
+            fds = {_LISTENER_FD: listener.fileno(), _SHARES_FD: shared.fileno()}
+            run_several(settings.workers, cli, "--workers", fds=fds)
     run(_api(app, settings), listener, grace_s=app.settings.grace_ms / 1_000)
 
 
