@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from json import dumps
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -82,6 +83,8 @@ class Logger:
             if self._inner.isEnabledFor(level):
                 exc_info = fields.pop("exc_info", None)
                 shown = _redact(_merge_job({**fields, "event": event}))
+                if not exc_info and self._is_joined(level, shown):
+                    return
                 caller = sys._getframe(2)  # logging looks for it frame by frame, which takes a third of a line's time
                 where = (caller.f_code.co_filename, caller.f_lineno)
                 # the text for programs that configured nothing, the fields for formatters that can use them
@@ -93,6 +96,22 @@ class Logger:
         except Exception:
             if logging.raiseExceptions and _complains():
                 _complain()
+
+    def _is_joined(self, level: int, fields: EventDict) -> bool:
+        """Whether the line was taken by a server's handler, where nobody else listens or filters: it needs no record,
+        whose making and passing on takes as long as the rest of a line."""
+        handlers = logging.root.handlers
+        return (
+            len(handlers) == 1
+            and isinstance(handlers[0], _Lines)
+            and handlers[0].joins
+            and not (self._inner.handlers or _OURS.handlers or handlers[0].filters)
+            and self._inner.filters == [_redact_traceback]
+            and handlers[0].join(self._inner.name, level, fields)
+        )
+
+
+_OURS = logging.getLogger("headway")
 
 
 class _Text:
@@ -201,19 +220,22 @@ class _Lines(logging.StreamHandler[TextIO]):
         self._waiting: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        loop = asyncio._get_running_loop() if self.joins and record.levelno <= logging.INFO else None
-        if loop is None:
-            self._write_waiting()
-            super().emit(record)
-            return
-        try:
-            line = self.format(record)
-        except Exception:
-            self.handleError(record)
-            return
-        if not self._waiting:
-            loop.call_soon(self.flush)
-        self._waiting.append(line)
+        self._write_waiting()
+        super().emit(record)
+
+    def join(self, name: str, level: int, fields: EventDict) -> bool:
+        """Take a line of ours, to be written at the end of this turn; False if it has to be written now."""
+        loop = asyncio._get_running_loop() if level <= logging.INFO else None
+        if loop is None or not isinstance(self.formatter, _OurLines):
+            return False
+        line = self.formatter.line(name, level, time.time(), fields)
+        if line is None:
+            return False
+        with self.lock or nullcontext():
+            if not self._waiting:
+                loop.call_soon(self.flush)
+            self._waiting.append(line)
+        return True
 
     def flush(self) -> None:
         with self.lock or nullcontext():
@@ -240,10 +262,16 @@ class _OurLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "headway", None)
-        if fields is None or record.exc_info or record.exc_text or self._bound():
+        if fields is None or record.exc_info or record.exc_text:
             return self._others.format(record)
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
-        ours = {"logger": record.name, "level": record.levelname.lower(), "timestamp": f"{at[:-6]}Z"}
+        return self.line(record.name, record.levelno, record.created, fields) or self._others.format(record)
+
+    def line(self, name: str, level: int, created: float, fields: EventDict) -> str | None:
+        """The line, unless structlog has to write it."""
+        if self._bound():
+            return None
+        at = datetime.fromtimestamp(created, UTC).isoformat(timespec="microseconds")
+        ours = {"logger": name, "level": logging.getLevelName(level).lower(), "timestamp": f"{at[:-6]}Z"}
         line = _rename({"event": fields["event"], **fields, **ours}, self._names)
         try:
             if _AS_JSON_DUMPS.issuperset(map(type, line.values())):
@@ -253,7 +281,7 @@ class _OurLines(logging.Formatter):
                         return encoded.decode()
             return dumps(line)
         except (TypeError, ValueError):  # a value that JSON has no form for
-            return self._others.format(record)
+            return None
 
 
 def _processor(change: Callable[[EventDict], EventDict]) -> Processor:
@@ -338,17 +366,22 @@ def _redact(event: EventDict) -> EventDict:
 
 def _is_clean(event: EventDict, hidden: Known) -> bool:
     """Whether its values are plain and hold no secret: one look at all of them, since most lines are like that."""
+    if _names_a_secret(tuple(event)):
+        return False
     texts: list[str] = []
     for key, value in event.items():
-        if isinstance(value, str):
+        if type(value) is str:
             if key not in _OUR_OWN:
                 texts.append(value)
         elif not isinstance(value, _PLAIN):
             return False
-        if is_secret_name(key):
-            return False
     text = "\n".join(texts)
     return redact(text, hidden) is text
+
+
+@lru_cache(maxsize=1024)
+def _names_a_secret(names: tuple[str, ...]) -> bool:
+    return any(map(is_secret_name, names))
 
 
 def _redacted(value: Any, hidden: Known) -> Any:

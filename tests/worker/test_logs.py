@@ -209,6 +209,16 @@ def test_a_server_writes_the_lines_of_a_turn_together(log_stream: Callable[..., 
         assert len(stream.getvalue().splitlines()) == 4, "an error is written at once, after what came before it"
         log.info("five")
 
+        log._inner.addFilter(is_wanted)
+        log.info("unwanted")
+        log.info("five and a half")
+
+    def is_wanted(record: logging.LogRecord) -> bool:
+        return "unwanted" not in record.getMessage()
+
     asyncio.run(turn())
+    log._inner.removeFilter(is_wanted)
     log.info("six")
-    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()][3:] == ["four", "five", "six"]
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()][3:] == [
+        *("four", "five", "five and a half", "six")
+    ]

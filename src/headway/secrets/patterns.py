@@ -94,6 +94,11 @@ def spans(text: str) -> Iterator[Span]:
         yield from _lower_spans(text)
 
 
+def may_hold_one(text: str) -> bool:
+    """Whether the text has one of the words without which `spans` finds nothing."""
+    return _holds_one(_EXACT_WORDS, text) or _holds_one(_LOWER_WORDS, text.lower())
+
+
 def _holds_one(words: tuple[str, ...], text: str) -> bool:
     for word in words:  # noqa: SIM110 - any() takes ten times as long, and most texts hold none
         if word in text:
