@@ -124,11 +124,12 @@ class Api:
             self._begin()
         root_path = scope.get("root_path", "")
         path = sent_path(scope).removeprefix(root_path)  # not every host has it there
-        scope = {
-            **scope,
-            "root_path": root_path + self.settings.prefix,
-            "path": root_path + scope["path"].removeprefix(root_path),
-        }
+        if self.settings.prefix or scope.get("root_path") != "":  # mostly it has one, and nothing changes
+            scope = {
+                **scope,
+                "root_path": root_path + self.settings.prefix,
+                "path": root_path + scope["path"].removeprefix(root_path),
+            }
         request = Request(scope, receive)
         exchange = Exchange(scope, send)
         tracing = self.app._tracing
@@ -214,8 +215,7 @@ class Api:
             sent = Exchange.of(request).sent
             key = await self.counted_caller(request)
             check_role(key, route.roles)
-            if any("\0" in value for value in request.path_params.values()):
-                raise Refused(404, "no name or id holds a NUL character")
+            _refuse_nul(request.scope["path_params"])
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
             Exchange.of(request).tenant_id = verbs.tenant_id
             body = b"" if route.upload else await read_body(request, route.limit)
@@ -257,8 +257,7 @@ class Api:
         """What the route of this path answers to the holder of the key: for the pages, which can do no more than it."""
         route = self.route(method, path)
         check_role(key, route.roles)
-        if any("\0" in value for value in params.values()):
-            raise Refused(404, "no name or id holds a NUL character")
+        _refuse_nul(params)
         verbs = await self._tenants.verbs(key, tenant)
         encoded = b"" if body is None else msgspec.json.encode(body)
         sent = {"content-type": "application/json", **headers}  # what a browser sends is about the page
@@ -399,6 +398,12 @@ async def _body(body: bytes, content_type: str | None, route: Route) -> Any:
     if body.strip() not in (b"", b"{}"):
         raise Refused(422, "this takes no body")
     return None
+
+
+def _refuse_nul(params: Mapping[str, str]) -> None:
+    for value in params.values():
+        if "\0" in value:
+            raise Refused(404, "no name or id holds a NUL character")
 
 
 def _no_path(path: str) -> Refused:

@@ -39,6 +39,8 @@ _DEFAULTS = Options()
 
 _KEYED = ("partition", "_key")
 
+_Builder = Callable[[Mapping[str, Any] | Raw], NewJob]
+
 
 def _has_value(definition: Definition | None, option: str) -> bool:
     if definition is None:
@@ -93,6 +95,7 @@ class Definitions:
         self._known: dict[str, Definition] = {}
         self._schemas: dict[str, Schema] = {}
         self._rows: dict[str, tuple[Options, NewJob]] = {}  # what a job of the kind is like, without options of its own
+        self._builders: dict[tuple[str, int, int | None], _Builder] = {}  # of jobs without options, as most are
         self._read_at = -FRESH_S
         self.fingerprint: str | None = None  # their number and the sum of their revisions, as `Due.defined` has it
 
@@ -112,6 +115,7 @@ class Definitions:
         self._known = {each.kind: each for each in found}
         self._schemas.clear()
         self._rows.clear()
+        self._builders.clear()
         for kind in self._registry:
             kind.redefine(_redefined(self._known.get(kind.name)))
 
@@ -152,13 +156,15 @@ class Definitions:
 
     def builder(
         self, kind: str, options: Mapping[str, Any], *, now: int, limit: int, spill_limit: int | None = None
-    ) -> Callable[[Mapping[str, Any] | Raw], NewJob]:
+    ) -> _Builder:
         """Makes jobs of a kind from payloads; the options, which are the same for all, are checked once. `spill_limit`:
         a payload of a kind that lets it spill may have this many bytes."""
         known = self._registry.get(kind)
         if known is not None:
             own = known.using(**options)
             return lambda payload: own.build_from(_values(payload))
+        if not options and (made := self._builders.get((kind, limit, spill_limit))) is not None:
+            return made
         definition = self._known.get(kind)
         if definition is None:
             return lambda payload: new_job(kind, _text(payload, limit), options, now=now)
@@ -182,6 +188,8 @@ class Definitions:
                 schema.check(text, kind)
             return build_row(text)
 
+        if not options:
+            self._builders[kind, limit, spill_limit] = build
         return build
 
     def check_bounds(self, kind: str, options: Mapping[str, Any]) -> None:

@@ -44,6 +44,8 @@ class Schema:
         value may fix are ignored.
         """
         payload = msgspec.json.decode(text)
+        if self._validator.is_valid(payload):
+            return
         errors = self._validator.iter_errors(payload)
         references = _references(text, kind)
         faults = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -255,7 +255,7 @@ def _deleted(job_id: str) -> Any:
 
 def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
     """The kind, "" for a template's, and the options, each under its own name."""
-    if job.kind and job == JobIn(kind=job.kind):  # as most are: a kind and a payload
+    if job.kind and job == _of_kind(job.kind):  # as most are: a kind and a payload
         return job.kind, {}
     fields = zip(job.__struct_fields__, msgspec.structs.astuple(job), strict=True)
     given = {name: value for name, value in fields if value is not msgspec.UNSET}
@@ -275,6 +275,11 @@ def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
     if call.key.role != "superadmin":  # null means what the definition says, as for the database's own logins
         given = {name: value for name, value in given.items() if value is not None or name not in OPTION_FIELDS}
     return kind, given
+
+
+@lru_cache(maxsize=1024)
+def _of_kind(kind: str) -> JobIn:
+    return JobIn(kind=kind)
 
 
 def _made(job: Brief, created: bool) -> JobMade:
