@@ -122,7 +122,7 @@ class EnqueueVerbs(PayloadVerbs):
                 break
         op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
         if rows is not None:
-            op = self._reading(rows, op)
+            op = self._reading(rows, batch, op)
         try:
             done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         except HeadwayError as error:
@@ -165,12 +165,19 @@ class EnqueueVerbs(PayloadVerbs):
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
-    def _reading(self, rows: list[Brief], op: Op[list[Enqueued]]) -> Op[list[Enqueued]]:
+    def _reading(self, rows: list[Brief], batch: list[NewJob], op: Op[list[Enqueued]]) -> Op[list[Enqueued]]:
         """The op, which also reads the rows of its jobs."""
 
         def steps() -> Steps[list[Enqueued]]:
             done = yield from op.steps()
-            rows[:] = yield from self._store.ops.brief([each.id for each in done]).steps()
+            # all that were queued now were queued at the same moment: the last of them tells when
+            alike = {job.id: job for job, each in zip(batch, done, strict=True) if _is_queued_now(job, each)}
+            last = alike.popitem()[0] if alike else None
+            rows[:] = yield from self._store.ops.brief([each.id for each in done if each.id not in alike]).steps()
+            for moment in [row.queued_at for row in rows if row.id == last]:
+                rows.extend(
+                    Brief(job.id, job.tenant_id, job.kind, job.queue, "queued", moment, None) for job in alike.values()
+                )
             return done
 
         return msgspec.structs.replace(op, steps=steps, alone=None)
@@ -241,6 +248,10 @@ class EnqueueVerbs(PayloadVerbs):
     def _poke(self, jobs: list[NewJob], conn: Any) -> None:
         for queue in {job.queue for job in jobs}:
             self._wake_up(queue, conn)
+
+
+def _is_queued_now(job: NewJob, made: Enqueued) -> bool:
+    return (made.id, made.created, made.status, job.delay_ms, job.scheduled_for) == (job.id, True, "queued", None, None)
 
 
 def with_tenant_ids(

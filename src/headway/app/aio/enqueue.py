@@ -88,7 +88,7 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncPayloadVerbs):
                 break
         op = self._once(request, self._checking(existing, self._enqueue(batch, group, written)))
         if rows is not None:
-            op = self._reading(rows, op)
+            op = self._reading(rows, batch, op)
         try:
             done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         except HeadwayError as error:
