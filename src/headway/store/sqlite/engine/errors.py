@@ -35,16 +35,18 @@ def is_of_the_file(error: Exception) -> bool:
 class Patience:
     """Short, random pauses up to a deadline. Random, so that no process always loses the race for the lock."""
 
-    def __init__(self, seconds: float = PATIENCE_S) -> None:
+    def __init__(self, seconds: float = PATIENCE_S, *, growth: float = 1.5) -> None:
+        """Each pause is longer than the one before by `growth`."""
         self._until = time.monotonic() + seconds
         self._pause = 0.0005
+        self._growth = growth
 
     def wait(self) -> bool:
         """Pause a moment; False when the deadline has passed."""
         if time.monotonic() >= self._until:
             return False
         time.sleep(random.uniform(0, self._pause))
-        self._pause = min(self._pause * 1.5, LONGEST_PAUSE_S)
+        self._pause = min(self._pause * self._growth, LONGEST_PAUSE_S)
         return True
 
 

@@ -20,6 +20,8 @@ from headway.store.sqlite.engine.file import File, Identity
 T = TypeVar("T")
 
 _LARGEST_GROUP = 256
+_OWN_GROWTH = 1.5  # of the pauses of a caller who waits for the lock: the fewer try for it, the more is written
+_GROWTH = 1.05  # of the thread's, for whose ops many wait
 _LONG_WRITE_S = 0.1
 """After a write that took longer, the writer pauses for a moment: SQLite has no queue for its lock, so other processes,
 which have been trying for it at intervals, would lose to one that writes much without a break."""
@@ -179,7 +181,7 @@ class Writer:
             except self._file.errors as error:
                 if is_busy(error):
                     self._roll_back()
-                    patience = patience or Patience(self._file.patience_s)
+                    patience = patience or Patience(self._file.patience_s, growth=_GROWTH if grow else _OWN_GROWTH)
                     if patience.wait() and not all(request.is_given_up for request in group):
                         continue
                 elif len(group) > 1:
