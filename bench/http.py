@@ -11,7 +11,8 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
+from math import ceil
 from typing import Any
 from uuid import uuid4
 
@@ -44,8 +45,9 @@ def rates(url: str, *, jobs: int, singles: int) -> Iterator[tuple[str, float]]:
         viewer = own.create_api_key("bench", "viewer").text
         with _served(url) as (port, server):
             for clients in CLIENTS:
-                yield f"http.single.own.{clients}", _own(url, clients, singles, _own_single)
-                yield f"http.single.{clients}", _asked(port, producer, clients, singles, _single)
+                asked = singles * ceil(clients / 4)  # for as long with many clients as with one
+                yield f"http.single.own.{clients}", _own(url, clients, asked, _own_single)
+                yield f"http.single.{clients}", _asked(port, producer, clients, asked, _single)
                 yield f"http.bulk.own.{clients}", _own(url, clients, jobs // BATCH, _own_bulk) * BATCH
                 yield f"http.bulk.{clients}", _asked(port, producer, clients, jobs // BATCH, _bulk) * BATCH
                 yield f"http.work.{clients}", _worked(app, port, worker, clients, jobs)
@@ -115,15 +117,16 @@ class _Connection:
 
 
 def _asked(port: int, key: str, clients: int, count: int, one: Callable[[_Connection, int], Awaitable[None]]) -> float:
-    async def client(share: int) -> None:
-        async with _Connection(port, key) as connection:
-            await _times(lambda n: one(connection, n), share)
+    async def client(connection: _Connection, share: int) -> None:
+        await _times(lambda n: one(connection, n), share)
 
     async def run() -> float:
-        await client(1)
-        began = time.perf_counter()
-        await asyncio.gather(*map(client, _shares(count, clients)))
-        return count / (time.perf_counter() - began)
+        async with AsyncExitStack() as stack:
+            opened = [await stack.enter_async_context(_Connection(port, key)) for _ in range(clients)]
+            await asyncio.gather(*(client(each, 1) for each in opened))  # as many callers in process connect before
+            began = time.perf_counter()
+            await asyncio.gather(*map(client, opened, _shares(count, clients)))
+            return count / (time.perf_counter() - began)
 
     return asyncio.run(run())
 
