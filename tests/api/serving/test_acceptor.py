@@ -58,7 +58,10 @@ def test_a_process_that_is_ahead_leaves_the_next_connections_to_others() -> None
 
 def test_connections_are_taken_though_the_other_process_takes_none() -> None:
     with Shares.new(2) as file:
+        other = Shares(file.fileno(), 1)
         assert accepted(Shares(file.fileno(), 0)) == 20
+        other.set(1_000)
+        assert not other.is_ahead(), "nobody waits for one that has stopped"
 
 
 def test_it_goes_on_when_it_has_files_again() -> None:

@@ -15,6 +15,7 @@ _PATIENCE_S = 0.002  # after which it takes some anyway: the other one may be bu
 _TAKEN_ANYWAY = 8
 _EXHAUSTED_S = 0.1  # for others to close files
 _SLOT = 4  # bytes of a count
+_FULL = 2**32 - 1
 
 
 class Shares:
@@ -68,7 +69,8 @@ class Acceptor:
         self._shares.set(self._count())
 
     def stop(self) -> None:
-        """Accept nothing more."""
+        """Accept nothing more; the others need not wait for this process."""
+        self._shares.set(_FULL)
         self._loop.remove_reader(self._listener)
         if self._pause is not None:
             self._pause.cancel()
@@ -100,6 +102,7 @@ class Acceptor:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 self._leave_to_others(_EXHAUSTED_S)
             return False
+        connection.setblocking(False)
         self._connect(connection)
         self.publish()
         return True

@@ -111,8 +111,8 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
         self._api.stopping.set()
-        for each in self._acceptors:
-            each.stop()
+        while self._acceptors:
+            self._acceptors.pop().stop()
         await super().shutdown(list(sockets or ()))
 
     async def on_tick(self, counter: int) -> bool:
