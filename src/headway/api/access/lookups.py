@@ -10,26 +10,34 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+class _Shared(Generic[V]):
+    def __init__(self, task: asyncio.Task[V]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
 class Lookups(Generic[K, V]):
-    """The look-ups under way. Each goes on when the request that began it goes away: others may wait for it."""
+    """The look-ups under way. Each goes on when the request that began it goes away, for the others that wait; it ends
+    with the last of them: the database may be silent, and the next request then asks over a connection of its own."""
 
     def __init__(self, look_up: Callable[[K], Coroutine[Any, Any, V]]) -> None:
         self._look_up = look_up
-        self._tasks: dict[K, asyncio.Task[V]] = {}
+        self._shared: dict[K, _Shared[V]] = {}
 
     def __contains__(self, key: K) -> bool:
         """Whether it is being looked up."""
-        return key in self._tasks
+        return key in self._shared
 
     async def get(self, key: K) -> V:
         """What is found; raises what the look-up raised."""
-        task = self._tasks.get(key)
-        if task is None:
-            task = self._tasks[key] = asyncio.create_task(self._look_up(key))
-            task.add_done_callback(lambda done: self._end(key, done))
-        return await asyncio.shield(task)
-
-    def _end(self, key: K, task: asyncio.Task[V]) -> None:
-        del self._tasks[key]
-        if not task.cancelled():
-            task.exception()  # it may be that nobody waits any more, to whom it could be told
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = _Shared(asyncio.create_task(self._look_up(key)))
+        shared.waiting += 1
+        try:
+            return await asyncio.shield(shared.task)
+        finally:
+            shared.waiting -= 1
+            if not shared.waiting and self._shared.get(key) is shared:
+                del self._shared[key]
+                shared.task.cancel()
