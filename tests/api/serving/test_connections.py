@@ -60,6 +60,13 @@ def test_old_versions_and_several_requests_at_once_are_answered_in_order(port: i
     assert answer.endswith(b"\r\n\r\n")
 
 
+def test_requests_before_what_is_not_http_are_answered(port: int) -> None:
+    asked = [b"GET /%s HTTP/1.1\r\n" % path + HOST for path in (b"nowhere", b"healthz", b"readyz")]
+    for count in (1, 3):
+        answers = said(port, b"\r\n".join([*asked[:count], b"NOT HTTP\r\n\r\n"])).split(b"HTTP/1.1 ")
+        assert [each[:3] for each in answers[1:]] == [b"404", b"200", b"200"][:count], "and the connection ends"
+
+
 def test_what_is_not_http_is_a_problem_too(port: int) -> None:
     for sent in (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n"):
         answer = said(port, sent)

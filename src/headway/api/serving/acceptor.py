@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import mmap
+import os
 import socket
 import tempfile
 from collections.abc import Callable
@@ -21,17 +22,30 @@ _FULL = 2**32 - 1
 class Shares:
     """How many connections each process of a server has, in memory that they share."""
 
-    def __init__(self, fd: int, index: int) -> None:
-        self._counts = memoryview(mmap.mmap(fd, 0)).cast("I")
+    def __init__(self, memory: mmap.mmap, index: int) -> None:
+        self._counts = memoryview(memory).cast("I")
         self._index = index
         self.set(0)  # an earlier process may have died with some
 
     @staticmethod
-    def new(processes: int) -> IO[bytes]:
-        """A file without a name, which the processes inherit."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the processes run
+    def file(processes: int) -> IO[bytes]:
+        """A file without a name, which the processes inherit: in memory where the system has such."""
+        if hasattr(os, "memfd_create"):
+            file: IO[bytes] = open(os.memfd_create("headway-shares"), "r+b")  # noqa: SIM115
+        else:
+            file = tempfile.TemporaryFile()  # noqa: SIM115
         file.truncate(processes * _SLOT)
         return file
+
+    @classmethod
+    def inherited(cls, fd: int, index: int) -> Shares:
+        """Of one of several processes, from the number of that file."""
+        return cls(mmap.mmap(fd, 0), index)
+
+    @classmethod
+    def alone(cls) -> Shares:
+        """Of the only process."""
+        return cls(mmap.mmap(-1, _SLOT), 0)
 
     def set(self, count: int) -> None:
         """Tell the others how many this process has."""
@@ -43,8 +57,8 @@ class Shares:
 
 
 class Acceptor:
-    """Accepts what comes to a socket that several processes listen on. The event loop of each is woken, and the first
-    one would take every connection there is: of two processes, one could have all clients that stay connected."""
+    """Accepts what comes to a socket that several processes may listen on. The event loop of each is woken, and the
+    first one would take every connection there is: of two, one could have all clients that stay connected."""
 
     def __init__(
         self,

@@ -36,6 +36,8 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return  # over TLS the client goes on sending until it is told
         self._may_be_too_long = self._received + len(data) > LARGEST_HEAD
         super().data_received(data)
         if not self._in_head:
@@ -65,8 +67,12 @@ class Connection(HttpToolsProtocol):
             self.scope[ARRIVED] = True  # type: ignore[literal-required]
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is answered as every other bad request is."""
+        """What is not HTTP is answered as every other bad request is. Requests before it are answered first, and then
+        the connection ends: their clients would take this for the answer to what was done."""
         self._cancel_deadline()
+        if self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body):
+            self.cycle.keep_alive = False
+            return
         if self._may_be_too_long and self._in_head and self._head_size() > LARGEST_HEAD:
             msg = _TOO_LONG
         body = msgspec.json.encode(problem_of(Refused(400, msg), "")[0])
@@ -119,4 +125,5 @@ class _JoinedWrites:
     def _flush(self) -> None:
         if self._parts:
             parts, self._parts, self._size = self._parts, [], 0
-            self._transport.write(b"".join(parts))
+            if not self._transport.is_closing():
+                self._transport.write(b"".join(parts))

@@ -15,7 +15,7 @@ import uvicorn
 
 from headway.api.application import Api
 from headway.api.serving.acceptor import Acceptor, Shares
-from headway.api.serving.connection import Connection
+from headway.api.serving.connection import HEAD_S, Connection
 from headway.api.serving.settings import ServerSettings
 from headway.errors import ConfigError
 from headway.logs import get_logger, join_lines
@@ -45,7 +45,7 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float, shares: Shares |
     )
     join_lines()
     _use_one_heap()
-    _Server(config, api, shares).run(sockets=[listener])
+    _Server(config, api, shares or Shares.alone()).run(sockets=[listener])
 
 
 def _use_one_heap() -> None:
@@ -87,7 +87,7 @@ def _no_password() -> str:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, api: Api, shares: Shares | None) -> None:
+    def __init__(self, config: uvicorn.Config, api: Api, shares: Shares) -> None:
         super().__init__(config)
         self._api = api
         self._shares = shares
@@ -99,13 +99,10 @@ class _Server(uvicorn.Server):
             await self._serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._shares is None:
-            await super().startup(sockets)
-        else:
-            await super().startup([])
-            self._acceptors = [
-                Acceptor(each, self._shares, connect=self._connect, count=self._count) for each in sockets or ()
-            ]
+        await super().startup([])
+        self._acceptors = [
+            Acceptor(each, self._shares, connect=self._connect, count=self._count) for each in sockets or ()
+        ]
         gc.freeze()  # what was imported stays: looking through it again and again takes a twentieth of a busy server
         _log.info("ready", pid=os.getpid())
 
@@ -129,12 +126,20 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._connecting.discard)
 
     async def _talk(self, connection: socket.socket) -> None:
+        secure = self.config.ssl
+        protocol = Connection(self.config, self.server_state, self.lifespan.state)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Connection(self.config, self.server_state, self.lifespan.state), connection, ssl=self.config.ssl
+                lambda: protocol,
+                connection,
+                ssl=secure,
+                ssl_handshake_timeout=None if secure is None else HEAD_S,
             )
         except OSError:  # it went away, or does not speak TLS
             connection.close()
+            return
+        if self._api.stopping.is_set():  # those that were connected before have been told
+            protocol.shutdown()
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit  # a second signal ends it at once

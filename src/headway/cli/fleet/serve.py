@@ -67,7 +67,7 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     if settings.metrics is not None and (inherited is not None or settings.workers == 1):
         get_logger("headway.api").info("serving metrics", url=app.serve_metrics(settings.metrics))
     if inherited is not None:
-        shares = Shares(int(os.environ.pop(_SHARES_FD)), int(os.environ["HEADWAY_PROCESS"]))
+        shares = Shares.inherited(int(os.environ.pop(_SHARES_FD)), int(os.environ["HEADWAY_PROCESS"]))
         listener = socket.socket(fileno=int(inherited))
         run(_api(app, settings), listener, grace_s=app.settings.grace_ms / 1_000, shares=shares)
         return
@@ -88,7 +88,7 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     )
     if settings.workers > 1:
         app.close()
-        with Shares.new(settings.workers) as shared:
+        with Shares.file(settings.workers) as shared:
             fds = {_LISTENER_FD: listener.fileno(), _SHARES_FD: shared.fileno()}
             run_several(settings.workers, cli, "--workers", fds=fds)
     run(_api(app, settings), listener, grace_s=app.settings.grace_ms / 1_000)
