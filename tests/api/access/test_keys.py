@@ -171,6 +171,22 @@ def test_invented_keys_of_one_address_are_looked_up_so_often(api: Api, client: A
     assert client(None).get("/jobs").status_code == 401, "nothing is looked up"
 
 
+def test_a_database_that_is_away_makes_nobody_a_stranger(app: Headway, monkeypatch: Any) -> None:
+    made = app.create_api_key("root", "superadmin")
+    keys = Keys(app)
+
+    async def ask() -> None:
+        with monkeypatch.context() as away:
+            away.setattr(type(app.store), "arun", _away)
+            for _ in range(120):
+                with pytest.raises(StoreUnavailable):
+                    await keys.check(f"Bearer {made.text}", "10.0.0.1")
+        assert (await keys.check(f"Bearer {made.text}", "10.0.0.1")).id == made.key.id
+        await app.aclose()
+
+    asyncio.run(ask())
+
+
 def test_many_requests_with_a_key_that_is_new_here_are_one_look_up(app: Headway, monkeypatch: Any) -> None:
     made = app.create_api_key("root", "superadmin")
     keys = Keys(app)

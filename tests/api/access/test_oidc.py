@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -184,6 +185,19 @@ def test_keys_that_change_and_an_issuer_that_is_down(issuer: Issuer, asked: Any)
     assert (said.status_code, said.json()["code"], said.headers["retry-after"]) == (503, "IssuerUnavailable", "30")
     said = asked(issuer.token(key=NEXT), new=True)
     assert (said.status_code, said.json()["code"]) == (503, "IssuerUnavailable")
+
+
+def test_known_keys_do_not_wait_for_a_fetch(issuer: Issuer, asked: Any) -> None:
+    assert asked(issuer.token()).status_code == 200
+    keys = asked.apis[0]._callers._issuer._keys
+
+    async def get() -> None:
+        async with keys._lock:  # a token with an invented key makes it ask an issuer that hangs
+            for age in (0, 700):  # the second are to be fetched again
+                keys._fetched = keys._monotonic() - age
+                assert await asyncio.wait_for(keys.get(), 20) is keys._keys
+
+    asyncio.run(get())
 
 
 def test_settings_that_are_refused() -> None:

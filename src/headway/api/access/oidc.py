@@ -137,6 +137,13 @@ class IssuerKeys:
 
     async def get(self, *, unknown: bool = False) -> KeySet:
         """The keys; `unknown`: a token names one that is not among them. Raises `Refused` with 503."""
+        now = self._monotonic()
+        if (
+            self._keys is not None
+            and not unknown
+            and now - self._fetched <= (_STALE_S if self._lock.locked() else _FRESH_S)
+        ):
+            return self._keys  # a stranger's token may have others wait for an issuer that hangs
         async with self._lock:  # one fetch at a time
             now = self._monotonic()
             wanted = unknown or now - self._fetched > _FRESH_S
@@ -153,7 +160,11 @@ class IssuerKeys:
                     TypeError,
                     KeyError,
                 ) as error:
-                    _log.error("the issuer's keys cannot be fetched", issuer=self._settings.issuer, error=str(error))
+                    _log.error(
+                        "the issuer's keys cannot be fetched",
+                        issuer=self._settings.issuer,
+                        error=str(error) or type(error).__name__,
+                    )
             if self._keys is None or now - self._fetched > _STALE_S:
                 raise Refused(
                     503, "the issuer of this token cannot be asked for its keys", code="IssuerUnavailable",
