@@ -70,6 +70,26 @@ def test_a_stream_tells_what_happens_and_resumes(app: Headway, api: Api, loop: A
     assert api._streams._pollers == {}
 
 
+def test_a_stream_on_which_nothing_happens_stays_alive(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "_ALIVE_S", 0.01)
+    job_id = app.tenant("acme").enqueue("report").id
+
+    async def watch() -> None:
+        async with Stream(
+            api, f"/api/v1/jobs/{job_id}/stream", {"Authorization": f"Bearer {keys['viewer']}"}
+        ) as stream:
+            assert (await stream.next()).startswith("event: job\n")
+            assert [await stream.next() for _ in range(2)] == [": nothing new\n\n"] * 2
+            await app.tenant("acme").acancel(job_id)
+            while (said := await stream.next()).startswith(":"):
+                pass
+            assert said.startswith("event: job\n"), "what comes afterwards is not lost"
+
+    loop.run_until_complete(watch())
+
+
 def test_many_streams_make_one_query_a_round(
     app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,9 @@ _log = get_logger("headway.api")
 EVERY_S = 1.0
 """How often a poller asks."""
 _CHECK_S = 4.0
-"""How often a stream looks whether its key is still valid, and says that it is alive."""
+"""How often a stream looks whether its key is still valid."""
+_ALIVE_S = 15.0
+"""How long it may say nothing: proxies close connections on which nothing comes, mostly after a minute."""
 _MOST_EVENTS = 100
 _MOST_BYTES = 4 * 2**20
 """A reader that is further behind is dropped; its browser comes back by itself, and resumes."""
@@ -245,7 +247,11 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         last = False
         while not last:
-            text = await self._listener.next()
+            try:
+                async with asyncio.timeout(_ALIVE_S):
+                    text = await self._listener.next()
+            except TimeoutError:
+                text = b": nothing new\n\n"  # a comment
             last = self._listener.over
             await send({"type": "http.response.body", "body": text, "more_body": True})
 
