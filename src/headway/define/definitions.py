@@ -179,11 +179,11 @@ class Definitions:
             default = _options(definition)
             base = self._rows[kind] = (default, default.row(kind))
         build_row = job_builder(base, options, now=now)
-        if spill_limit is not None and spills_payloads(definition):
-            limit = max(limit, spill_limit)
+        spills = spill_limit is not None and spills_payloads(definition)
+        most = max(limit, spill_limit or 0) if spills else limit
 
         def build(payload: Mapping[str, Any] | Raw) -> NewJob:
-            text = _text(payload, limit)
+            text = _text(payload, most)
             if schema is not None:
                 schema.check(text, kind)
             return build_row(text)

@@ -152,9 +152,9 @@ _OPTION = re.compile(r"([a-z_]+)=")
 
 
 def path_parts(path: str) -> list[str | int]:
-    """The names and places of a path such as `$.jobs[3].payload["a b"]`."""
+    """The names and places of a path such as `$.jobs[3].payload["a b"]`; up to `[...]`, which is some place in it."""
     parts: list[str | int] = []
-    for name, inner in _PART.findall(path):
+    for name, inner in _PART.findall(path.partition("[...]")[0]):
         parts.append(name or (msgspec.json.decode(inner)))
     return parts
 
@@ -164,6 +164,8 @@ def pointer(parts: Sequence[str | int]) -> str:
 
     >>> pointer(path_parts('$.jobs[3].payload["a b"].c/d'))
     '/jobs/3/payload/a b/c~1d'
+    >>> pointer(path_parts("$.payload[...]"))
+    '/payload'
     """
     return "".join(f"/{str(each).replace('~', '~0').replace('/', '~1')}" for each in parts)
 
