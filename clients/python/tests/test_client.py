@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 import socket
 import threading
 from datetime import UTC, datetime, timedelta
@@ -37,7 +38,7 @@ from headway_client.settings import seconds
 from headway_client.streams import EventReader
 from pydantic import BaseModel
 
-from headway import Headway
+from headway import Headway, config
 from tests.connectors.loopback import answer, serving
 from tools.async_client import CLIENT, derived
 
@@ -173,13 +174,58 @@ def test_an_answer_that_is_not_as_promised_is_refused_and_no_redirect_is_followe
             for name in ("html", "other", "list"):
                 with pytest.raises(UnexpectedAnswer, match=f"GET /jobs/{name} is not as promised"):
                     client.get(name)
-            for name, status in (("moved", 302), ("proxy", 502)):
-                for ask in (client.get, lambda name: list(client.stream(name))):
-                    with pytest.raises(ApiError) as refused:
-                        ask(name)
-                    assert refused.value.status == status
+            for ask in (client.get, lambda name: list(client.stream(name))):
+                with pytest.raises(UnexpectedAnswer, match="302 with no content type"):
+                    ask("moved")
+                with pytest.raises(ApiError) as refused:
+                    ask("proxy")
+                assert refused.value.status == 502
             with pytest.raises(UnexpectedAnswer, match='an event "job" of the stream'):
                 list(client.stream("event"))
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 429, 500])
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [
+        ("text/html", "<html>"),
+        ("application/json", '{"code": "NotFound"}'),
+        ("application/problem+json", '{"title": "of another API"}'),
+        ("application/problem+json", '{"code": 7}'),
+        ("application/problem+json", "<html>"),
+    ],
+)
+def test_the_refusal_of_another_program_is_not_the_apis(status: int, media_type: str, body: str) -> None:
+    said = answer(status, body, content_type=media_type, connection="close")
+    with (
+        serving(lambda _: said) as server,
+        Client(settings=Settings(api=server.url, key="hw_x", retries=0)) as client,
+    ):
+        for ask in (client.get, client.enqueue, client.cancel, lambda name: list(client.stream(name))):
+            with pytest.raises(UnexpectedAnswer, match=re.escape(f"{status} with {media_type}")) as refused:
+                ask("x")
+            assert refused.value.status == status
+
+
+def test_a_problem_with_a_charset_is_the_apis() -> None:
+    said = answer(404, '{"code": "NotFound"}', content_type="Application/Problem+JSON; charset=utf-8")
+    with (
+        serving(lambda _: said) as server,
+        Client(settings=Settings(api=server.url, key="hw_x")) as client,
+        pytest.raises(NotFound),
+    ):
+        client.get("x")
+
+
+def test_a_proxys_page_while_the_server_is_away_is_tried_again() -> None:
+    turns = iter([502, 503, 504])
+
+    def script(_: Any) -> bytes:
+        status = next(turns, 200)
+        return answer(status, "<html>" if status != 200 else '{"status": "canceled"}', connection="close")
+
+    with serving(script) as server, Client(settings=Settings(api=server.url, key="hw_x", retries=3)) as client:
+        assert client.cancel("x") == "canceled"
 
 
 def test_a_stream_resumes_where_it_was_cut() -> None:
@@ -251,6 +297,58 @@ def test_settings_are_read_strictly() -> None:
             Settings.read(environ)
         assert named in str(wrong.value)
         assert "abc" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("HEADWAY_KYE", "HEADWAY_KEY"),
+        ("HEADWAY_KEYS", "HEADWAY_KEY"),
+        ("HEADWAY_API_KEY", "HEADWAY_KEY"),
+        ("HEADWAY_APi", "HEADWAY_API"),
+        ("headway_api", "HEADWAY_API"),
+        ("HEADWAY_AIP", "HEADWAY_API"),
+        ("HEADWAY_API_URL", "HEADWAY_API"),
+        ("HEADWAY_RETRYS", "HEADWAY_RETRIES"),
+        ("HEADWAY_OTLE", "HEADWAY_OTEL"),
+        ("HEADWAY_LOGLEVEL", "HEADWAY_LOG_LEVEL"),
+        ("HEADWAY_LOG_FROMAT", "HEADWAY_LOG_FORMAT"),
+    ],
+)
+def test_a_name_that_is_nearly_a_settings_is_refused(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is not a setting: do you mean {meant}\\?"):
+        Settings.read({"HEADWAY_API": "https://x", "HEADWAY_KEY": "hw_a", name: "http://y"})
+
+
+def test_variables_of_the_engine_and_of_kubernetes_are_left_alone() -> None:
+    ours = {field.name for field in dataclasses.fields(Settings)}
+    names = {*config.NAMES, *(f"server_{name}" for name in config.SERVER_NAMES)} - ours
+    names |= {f"oidc_{name}" for name in config.OIDC_NAMES}
+    names |= {"config", "process", "runtime_dir", "supervisor_fd", "listener_fd", "shares_fd", "dev_link", "dev_key"}
+    names |= {"webhook_secret", "test_url", "job_id", "attempt", "trace_id", "log_fields"}
+    # of services that are called headway and headway-api
+    names |= {"port", "service_host", "port_8420_tcp", "api_port", "api_service_host", "api_port_8420_tcp_addr"}
+    environ = {f"HEADWAY_{name.upper()}": "x" for name in names}
+    assert Settings.read(environ | {"HEADWAY_KEY": "hw_a"}) == Settings(key="hw_a")
+
+
+def test_an_address_has_no_password_and_may_name_the_path_of_the_api() -> None:
+    for address in ("http://user:pw@host", "http://pw@host/below", "ftp://user:pw@host"):
+        with pytest.raises(ConfigError, match="HEADWAY_API=… ") as wrong:
+            Settings.read({"HEADWAY_KEY": "hw_a", "HEADWAY_API": address})
+        assert "pw" not in str(wrong.value)
+        with pytest.raises(ConfigError, match="the address ") as wrong:
+            Settings.read({"HEADWAY_KEY": "hw_a"}, api=address)
+        assert "pw" not in str(wrong.value)
+    with pytest.raises(ConfigError, match="set HEADWAY_KEY"):
+        Settings.read({"HEADWAY_KEY": "hw_a", "HEADWAY_API": "https://user:pw@host"})
+    for address, used in (
+        ("https://host/api/v1", "https://host"),
+        ("https://host/below//api/v1/", "https://host/below"),
+        ("https://host/below/", "https://host/below"),
+        ("http://api/v1", "http://api/v1"),
+    ):
+        assert Settings.read({"HEADWAY_KEY": "hw_a", "HEADWAY_API": address}).api == used
 
 
 def test_values_become_json_and_back() -> None:

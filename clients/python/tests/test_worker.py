@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypedDict
 
+import httpx2
 import pytest
 from headway_client import (
     Artifact,
@@ -37,6 +38,7 @@ from headway_client.worker import beat_after
 from pydantic import BaseModel
 
 from headway import Headway
+from tests.connectors.loopback import answer, serving
 
 
 @dataclasses.dataclass
@@ -333,6 +335,48 @@ def test_a_server_that_goes_away_loses_nothing(app: Headway, server: Any, client
     server.start()
     assert client.result(made.id, wait=30).unwrap() == 7
     assert len(client.attempts(made.id)) == 1
+
+
+def test_a_worker_outlasts_a_proxy_that_knows_no_server(
+    app: Headway, server: Any, client: Client, working: Any
+) -> None:
+    """Its 404 refuses neither a claim nor an outcome; its 413 refuses what is too large, and only that."""
+    page = {"content_type": "text/html", "connection": "close"}
+    unknown = ["/worker/jobs/claim", "/worker/settle"]
+
+    def proxy(asked: Any) -> bytes:
+        path = asked.target.removeprefix("/api/v1")
+        if path in unknown:
+            unknown.remove(path)
+            return answer(404, "<html>", **page)
+        if len(asked.body) > 20_000:
+            return answer(413, "<html>", **page)
+        headers = {name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers}
+        said = httpx2.request(
+            asked.method, server.address + asked.target, content=asked.body, headers=headers, timeout=60
+        )
+        kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
+        return answer(said.status_code, said.content, connection="close", **kept)
+
+    with serving(proxy) as front:
+        worker = Worker(
+            Client(front.url, key=app.create_api_key("proxied", "worker").text), queues={"mail": 4}, heartbeat=0.1
+        )
+
+        @worker.handler("welcome")
+        async def welcome(size: int, ctx: Context) -> str:
+            if size:
+                ctx.log("y" * 30_000)
+                await asyncio.sleep(0.5)
+            return "x" * size
+
+        working(worker)
+        small = client.enqueue("welcome", {"size": 0})
+        assert client.result(small.id, wait=30).unwrap() == ""
+        assert (unknown, len(client.attempts(small.id))) == ([], 1)
+        large = client.result(client.enqueue("welcome", {"size": 30_000}).id, wait=30)
+        assert (large.status, "its outcome was refused" in (large.error or "")) == ("dead", True)
+        worker.stop()
 
 
 def test_heartbeats_follow_the_clock_of_the_server() -> None:

@@ -61,7 +61,12 @@ class Unavailable(HeadwayError):
 
 
 class UnexpectedAnswer(HeadwayError):
-    """The server's answer is not what its API promises: it may be another program, or a much newer one."""
+    """The server's answer is not what its API promises: it may be another program, a proxy, or a much newer server.
+    `status` is that of an answer that is no success."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class JobFailed(HeadwayError):

@@ -11,13 +11,15 @@ from uuid import uuid4
 
 import httpx2
 
-from headway_client.errors import Unavailable, UnexpectedAnswer, error_of
+from headway_client.errors import ApiError, Unavailable, UnexpectedAnswer, error_of
 from headway_client.settings import Settings
 from headway_client.traces import trace_headers
 
 T = TypeVar("T")
 
-_AGAIN = frozenset({429, 502, 503, 504})
+_AWAY = frozenset({502, 503, 504})  # what a proxy answers while the server is away
+_AGAIN = _AWAY | {429}
+_PROBLEM = "application/problem+json"
 _LONGEST_PAUSE_S = 10.0
 
 
@@ -82,14 +84,12 @@ def sent(request: Request[T], settings: Settings) -> dict[str, Any]:
 def answered(request: Request[T], response: httpx2.Response) -> T:
     """Raises the error that the answer means, whatever it looks like: a proxy's page, or a redirect, which is not
     followed."""
-    body: Any = None
-    try:
-        body = json.loads(response.content) if response.content else None
-    except ValueError as error:
-        if response.status_code < 300:
-            raise _unexpected(request, "it is not JSON") from error
     if response.status_code >= 300:
-        raise error_of(response.status_code, body if isinstance(body, dict) else {})
+        raise _refusal(request, response)
+    try:
+        body: Any = json.loads(response.content) if response.content else None
+    except ValueError as error:
+        raise _unexpected(request, "it is not JSON") from error
     try:
         if request.dated:
             body["date"] = response.headers.get("Date")
@@ -98,8 +98,27 @@ def answered(request: Request[T], response: httpx2.Response) -> T:
         raise _unexpected(request, repr(error)) from error
 
 
-def _unexpected(request: Request[Any], reason: str) -> UnexpectedAnswer:
-    return UnexpectedAnswer(f"the answer to {request.method} {request.path} is not as promised: {reason}")
+def _refusal(request: Request[Any], response: httpx2.Response) -> ApiError | UnexpectedAnswer:
+    """Only a problem document with a code is the API's: another program's 404 does not say that there is no such
+    job."""
+    status = response.status_code
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media_type == _PROBLEM:
+        try:
+            problem = json.loads(response.content)
+        except ValueError:
+            problem = None
+        if isinstance(problem, dict) and isinstance(problem.get("code"), str) and problem["code"]:
+            return error_of(status, problem)
+    if status in _AWAY:
+        return ApiError(status, {})
+    reason = f"{status} with {media_type or 'no content type'}, but no {_PROBLEM} with a code"
+    return _unexpected(request, f"{reason}; check that HEADWAY_API is the address of headway serve", status)
+
+
+def _unexpected(request: Request[Any], reason: str, status: int | None = None) -> UnexpectedAnswer:
+    said = f"the answer to {request.method} {request.path} is not as promised: {reason}"
+    return UnexpectedAnswer(said, status=status)
 
 
 def pause_s(request: Request[Any], settings: Settings, tries: int, response: httpx2.Response | None) -> float | None:

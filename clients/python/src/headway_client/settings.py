@@ -27,9 +27,17 @@ def seconds(text: str) -> float:
 
 
 def _address(text: str) -> str:
-    if not re.match(r"https?://[^/\s]+", text):
+    """Without the path of the API, which requests add.
+
+    >>> _address("https://jobs.example.com/below/api/v1/")
+    'https://jobs.example.com/below'
+    """
+    found = re.match(r"https?://[^/\s]+", text)
+    if found is None:
         raise ValueError("is not an address such as https://jobs.example.com")
-    return text.rstrip("/")
+    if "@" in found[0]:
+        raise ValueError("has a user or password, which the API does not read: leave it out, and set HEADWAY_KEY")
+    return found[0] + text[found.end() :].rstrip("/").removesuffix("/api/v1").rstrip("/")
 
 
 def _key(text: str) -> str:
@@ -79,6 +87,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "log_format": _format,
     "otel": _switch,
 }
+_OTHERS = frozenset({"app", "metrics"})  # of the engine, and so near to one of ours that they look like typos
+_SYNONYMS = {"api_url": "api", "api_key": "key"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,30 +111,52 @@ class Settings:
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
         for name, text in environ.items():
-            if not name.startswith("HEADWAY_"):
+            if not name.upper().startswith("HEADWAY_"):
                 continue
-            field = name.removeprefix("HEADWAY_").lower()
-            if field not in _READERS:
+            field = name[len("HEADWAY_") :].lower()
+            if field not in _READERS or name != name.upper():
                 _check_spelling(name, field)
                 continue
             try:
                 values[field] = _READERS[field](text)
             except ValueError as error:
-                shown = "…" if field == "key" else repr(text)
+                # an address with an @ may have a password
+                shown = "…" if field == "key" or "@" in text else repr(text)
                 raise ConfigError(f"{name}={shown} {error}") from None
         values |= {name: value for name, value in given.items() if value is not None}
-        try:
-            values["api"] = _address(values.get("api", cls.api))
-            values["key"] = _key(values.get("key", ""))
-        except ValueError as error:
-            if not values.get("key"):
-                raise ConfigError("no key: set HEADWAY_KEY, or give key=; headway keys create makes one") from None
-            raise ConfigError(f"the address or key {error}") from None
+        if not values.get("key"):
+            raise ConfigError("no key: set HEADWAY_KEY, or give key=; headway keys create makes one")
+        for field, word in (("api", "address"), ("key", "key")):
+            try:
+                values[field] = _READERS[field](values.get(field, cls.api))
+            except ValueError as error:
+                raise ConfigError(f"the {word} {error}") from None
         return cls(**values)
 
 
 def _check_spelling(name: str, field: str) -> None:
     """Other programs of Headway read other variables; one that is nearly ours is a typo."""
-    near = difflib.get_close_matches(field, _READERS, n=1, cutoff=0.8)
-    if near:
-        raise ConfigError(f"{name} is not a setting: do you mean HEADWAY_{near[0].upper()}?")
+    if field in _OTHERS:
+        return
+    near = _SYNONYMS.get(field) or min(_READERS, key=lambda each: _typos(field, each))
+    alike = difflib.SequenceMatcher(None, field, near).ratio() >= 0.8
+    if field in _SYNONYMS or alike or _typos(field, near) <= (1 if len(near) < 7 else 2):
+        raise ConfigError(f"{name} is not a setting: do you mean HEADWAY_{near.upper()}?")
+
+
+def _typos(said: str, meant: str) -> int:
+    """How many letters are missing, extra, wrong or swapped with the next.
+
+    >>> _typos("kye", "key"), _typos("retrys", "retries"), _typos("apis", "api")
+    (1, 2, 1)
+    """
+    before: list[int] = []
+    row = list(range(len(meant) + 1))
+    for i, letter in enumerate(said):
+        last, before, row = before, row, [i + 1]
+        for j, wanted in enumerate(meant):
+            best = min(before[j + 1] + 1, row[j] + 1, before[j] + (letter != wanted))
+            if i and j and (letter, said[i - 1]) == (meant[j - 1], wanted):
+                best = min(best, last[j - 1] + 1)
+            row.append(best)
+    return row[-1]

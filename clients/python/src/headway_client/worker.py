@@ -21,7 +21,7 @@ from headway_client import logs, traces
 from headway_client.aio import AsyncClient
 from headway_client.client import Client
 from headway_client.context import Context
-from headway_client.errors import ApiError, ConfigError, HeadwayError, LeaseLost, Unavailable
+from headway_client.errors import ApiError, ConfigError, HeadwayError, LeaseLost, Unavailable, UnexpectedAnswer
 from headway_client.handlers import START, Handler, handler
 from headway_client.requests import Request
 from headway_client.running import CANCELED, Running
@@ -39,6 +39,7 @@ _WAIT_S = 20.0
 _AT_ONCE = 500  # ends in one request
 _FIRST_BEAT_S = 5.0
 _TOO_OFTEN_S = 0.2
+_KEPT = "outcomes cannot be written: they are kept"
 
 
 class Worker:
@@ -160,7 +161,7 @@ class Worker:
                         jobs = await self._claim(queue, taken, claim_id)
                         failures = 0
                         break
-                    except (Unavailable, ApiError) as error:
+                    except (Unavailable, ApiError, UnexpectedAnswer) as error:
                         failures += 1
                         if isinstance(error, ApiError) and error.status in (401, 403, 422):
                             log.error("the server refuses this worker's claims", extra={"error": str(error)})
@@ -270,18 +271,21 @@ class Worker:
             except LeaseLost:
                 self._lose("the server does not know this worker any more")
                 break
-            except ApiError as error:
-                if error.status < 500 and len(batch) > 1:
+            except (ApiError, UnexpectedAnswer) as error:
+                refused = _is_refusal(error)
+                if refused and len(batch) > 1:
                     for each in batch:  # one of them is refused: the others are written
                         await self._write([each])
                     return
-                if error.status < 500 and error.status != 429:
+                if refused and error.status != 429:
                     log.error("the outcome of a job was refused", extra={"error": str(error)})
                     batch = [(run, {"error": f"its outcome was refused: {error}", "retry": False}) for run, _ in batch]
                     if failures:
                         break
+                else:
+                    log.warning(_KEPT, extra={"error": str(error)})
             except Unavailable as error:
-                log.warning("outcomes cannot be written: they are kept", extra={"error": str(error)})
+                log.warning(_KEPT, extra={"error": str(error)})
             else:
                 self._written(batch, said)
                 return
@@ -323,8 +327,8 @@ class Worker:
         try:
             try:
                 said = await self._send_held([run.name | said for run, said in reports])
-            except ApiError as error:
-                if error.status not in (400, 413, 422):
+            except (ApiError, UnexpectedAnswer) as error:
+                if not _is_refusal(error) or error.status not in (400, 413, 422):
                     raise
                 # what one job says must not cost the lease of all
                 log.error("what jobs said was refused, and is dropped", extra={"error": str(error)})
@@ -381,6 +385,12 @@ class Worker:
                     await self._say_held([])  # what it does not name any more is released
                 body = {"worker_id": self.worker_id, "leave": True}
                 await self._client.send(Request("POST", "/worker/release", lambda said: said, body))
+
+
+def _is_refusal(error: ApiError | UnexpectedAnswer) -> bool:
+    """Whether the same request would be refused again: by the API, or by a proxy that finds it too large. Any other
+    answer that is not the API's may come from a proxy whose server is being replaced."""
+    return error.status == 413 if isinstance(error, UnexpectedAnswer) else error.status < 500
 
 
 def beat_after(expires_at: str, date: str | None, longest_s: float) -> float:
