@@ -70,6 +70,30 @@ def test_a_stream_tells_what_happens_and_resumes(app: Headway, api: Api, loop: A
     assert api._streams._pollers == {}
 
 
+def test_what_many_are_told_is_in_memory_once_and_sent_bit_by_bit(app: Headway) -> None:
+    job = app.get(app.enqueue("report").id)
+    few, many = (streams.Listener(job, None, only_log=False) for _ in range(2))
+    said, logged = streams.said_of(job), {}
+    for each in (few, many):
+        each.tell_job(said)
+        each.tell_log(1, "x" * 60_000, 60_000, logged)
+        each.tell_log(1, "y" * 60_000, 120_000, {})
+        each.tell_gone()
+    assert few._to_send[0][1] is many._to_send[0][1]
+    assert few._to_send[1][1] is many._to_send[1][1]
+
+    async def read() -> list[bytes]:
+        sent = []
+        while not few.over:
+            sent.append(await few.next())
+        return sent
+
+    first, last = asyncio.run(read())
+    assert [each.count(b"event: ") for each in (first, last)] == [3, 1]
+    assert b"event: log\nid: 1-120000\n" in first
+    assert (last, few._bytes) == (b"event: gone\nid: 1-120000\ndata: {}\n\n", 0)
+
+
 def test_a_stream_on_which_nothing_happens_stays_alive(
     app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

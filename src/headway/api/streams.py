@@ -30,6 +30,7 @@ _ALIVE_S = 15.0
 _MOST_EVENTS = 100
 _MOST_BYTES = 4 * 2**20
 """A reader that is further behind is dropped; its browser comes back by itself, and resumes."""
+_SENT_AT_ONCE = 65_536  # bytes, and the rest of an event: a copy of its own for each reader
 _MOST_LISTENERS = 2_000
 _MOST_OF_TENANT = 1_000  # so that no tenant takes all of them
 _LAST_ID = re.compile(r"(\d{1,9})-(\d{1,15})\Z")
@@ -44,8 +45,8 @@ class Listener:
         self.began_with = job
         self.only_log = only_log
         self.dropped = False
-        self.over = False  # its job is gone: what is still to be sent is the last
-        self._to_send: deque[bytes] = deque()
+        self._gone = False  # its job is: what is still to be sent is the last
+        self._to_send: deque[tuple[bytes, bytes]] = deque()  # heads and data; what many are told is in memory once
         self._bytes = 0
         self._waiting = asyncio.Event()
         given = _LAST_ID.match(last_id or "")
@@ -58,24 +59,34 @@ class Listener:
         while not self._to_send:
             self._waiting.clear()
             await self._waiting.wait()
-        sent = b"".join(self._to_send)
-        self._to_send.clear()
-        self._bytes = 0
-        return sent
+        sent: list[bytes] = []
+        size = 0
+        while self._to_send and size < _SENT_AT_ONCE:
+            head, said = self._to_send.popleft()
+            sent += (head, said, b"\n\n")
+            size += len(said)
+        self._bytes -= size
+        return b"".join(sent)
 
-    def tell_job(self, job: Job) -> None:
+    @property
+    def over(self) -> bool:
+        return self._gone and not self._to_send
+
+    def tell_job(self, said: bytes) -> None:
+        """The job as `said_of` has it."""
         if not self.only_log:
-            self._say("job", job_view(job))
+            self._say("job", said)
 
     def tell_attempts(self, attempts: list[Any]) -> None:
         ended = [each for each in attempts if each.finished_at is not None and each.fence > self._ended]
         for each in ended:
             self._ended = each.fence
             if not self.only_log:
-                self._say("attempt", attempt_view(each))
+                self._say("attempt", _one_line(attempt_view(each)))
 
-    def tell_log(self, fence: int, tail: str | None, end: int | None) -> None:
-        """The part of the log that is new; another execution begins a new log."""
+    def tell_log(self, fence: int, tail: str | None, end: int | None, said: dict[int, bytes] | None = None) -> None:
+        """The part of the log that is new; another execution begins a new log. `said` is what others were told, by
+        where it begins."""
         if fence != self._fence:
             self._fence, self._offset = fence, 0
         if tail is None:
@@ -83,25 +94,33 @@ class Listener:
         last = len(tail) if end is None else end
         first = max(self._offset, last - len(tail))
         if first < last:
-            text = tail[first - (last - len(tail)) :]
             self._offset = last
-            self._say("log", {"fence": fence, "from": first, "to": last, "text": text})
+            said = {} if said is None else said
+            if first not in said:
+                text = tail[first - (last - len(tail)) :]
+                said[first] = _one_line({"fence": fence, "from": first, "to": last, "text": text})
+            self._say("log", said[first])
 
     def tell_gone(self) -> None:
         """Its job was deleted: nothing comes after this."""
-        if not self.over:
-            self.over = True
-            self._say("gone", {})
+        if not self._gone:
+            self._gone = True
+            self._say("gone", b"{}")
 
-    def _say(self, name: str, value: Any) -> None:
-        text = b"event: %b\nid: %d-%d\ndata: %b\n\n" % (name.encode(), self._fence, self._offset, _one_line(value))
-        self._bytes += len(text)
+    def _say(self, name: str, said: bytes) -> None:
+        self._bytes += len(said)
         if self._bytes > _MOST_BYTES or len(self._to_send) >= _MOST_EVENTS:
             self.dropped = True
             self._to_send.clear()
         else:
-            self._to_send.append(text)
+            head = b"event: %b\nid: %d-%d\ndata: " % (name.encode(), self._fence, self._offset)
+            self._to_send.append((head, said))
         self._waiting.set()
+
+
+def said_of(job: Job) -> bytes:
+    """What listeners are told when the job has changed."""
+    return _one_line(job_view(job))
 
 
 def _one_line(value: Any) -> bytes:
@@ -179,15 +198,16 @@ class _Poller:
         found = await self._verbs.awatched({job_id: seen.log_end for job_id, seen in before.items()})
         now = {each.id: each for each in found}
         changed = [job_id for job_id, each in now.items() if _without_log(before[job_id]) != _without_log(each)]
-        jobs = {job.id: job for job in await self._read(changed)}
+        jobs = {job.id: said_of(job) for job in await self._read(changed)}
         for job_id in listeners.keys() - now.keys():
             for each in listeners[job_id]:
                 each.tell_gone()
         for job_id, seen in now.items():
             ended = seen.fence != before[job_id].fence or (seen.status != "running" == before[job_id].status)
             attempts = await self._verbs.aattempts(job_id, raw=True) if ended else []
+            logged: dict[int, bytes] = {}
             for each in listeners[job_id]:
-                each.tell_log(seen.fence, seen.log_tail, seen.log_end)
+                each.tell_log(seen.fence, seen.log_tail, seen.log_end, logged)
                 each.tell_attempts(attempts)
                 if job_id in jobs:
                     each.tell_job(jobs[job_id])
@@ -206,7 +226,11 @@ class Sent(Protocol):
     """What a stream sends."""
 
     dropped: bool  # its reader is too far behind
-    over: bool  # what is still to be sent is the last
+
+    @property
+    def over(self) -> bool:
+        """Whether what was given last is the last."""
+        ...
 
     async def next(self) -> bytes: ...
 
