@@ -262,6 +262,17 @@ def test_a_rehearsal_shows_what_would_come_of_an_event(app: Headway, call: Call,
     with pytest.raises(NotFound, match='no template "other"'):
         call(app, "preview_trigger", "new", "folder.seen", template="other")
     assert [each.name for each in app.triggers()] == ["resync"]
+    for where, names in (
+        ({"event": ("provider.folder.updated", "none")}, ["resync"]),
+        ({"event": {"none", "nor this"}}, []),
+        ({"type": ("event", "schedule")}, ["resync"]),
+        ({"type": ["schedule"]}, []),
+    ):
+        assert [each.name for each in call(app, "triggers", **where)] == names, where
+    with pytest.raises(InvalidJob, match="type='other' does not exist: use event, schedule or any"):
+        app.triggers(type=("event", "other"))
+    with pytest.raises(InvalidJob, match="event has no value: leave it out for any"):
+        app.triggers(event=())
     assert app.events() == []
     assert app.jobs() == []
 

@@ -87,6 +87,14 @@ def test_enqueue_adds_to_a_group(cli: Cli, app: Headway) -> None:
     assert cli.ok("jobs", "cancel", "--group", group.id, "--dry-run") == "would cancel 2 jobs\n"
     next_page = cli("jobs", "list", "--group", group.id, "--limit", "1").stderr
     assert f"jobs list --group {group.id} --limit 1 --before {made}" in next_page
+    other = app.group([bill.using(train="a b").build(order=3)])
+    both = ("--group", group.id, "--group", other.id)
+    assert [job["id"] for job in cli.json("jobs", "list", *both)] == [other.jobs[0].id, made, group.jobs[0].id]
+    assert " ".join(("jobs list", *both, "--limit 1")) in cli("jobs", "list", *both, "--limit", "1").stderr
+    car = app.enqueue("bill", {"order": 4}, train="c").id
+    trains = ("--train", "a b", "--train", "c")
+    assert [job["id"] for job in cli.json("jobs", "list", *trains)] == [car, other.jobs[0].id]
+    assert cli.ok("jobs", "cancel", *trains, *both, "--dry-run") == "would cancel 1 job\n"
 
 
 def test_enqueue_takes_every_option_of_a_job(cli: Cli, app: Headway) -> None:

@@ -70,6 +70,9 @@ def test_list_and_show(cli: Cli, sync: Headway, on_terminal: OnTerminal) -> None
     assert "the same {{event.folder.id}} makes one job in 1h" in page
     assert max(map(len, on_terminal(80, "triggers"))) <= 80
     assert cli("triggers", "list", "--event", "none").stderr.startswith("no triggers on none in ")
+    several = ("--event", "none", "--event", "folder.updated")
+    assert [each["name"] for each in cli.json("triggers", "list", *several)] == ["sync"]
+    assert cli("triggers", "list", "--event", "a", "--event", "b").stderr.startswith("no triggers on a or b in ")
 
 
 def test_change_enable_disable_delete(cli: Cli, sync: Headway) -> None:

@@ -81,6 +81,9 @@ def test_a_list_is_exported_whole_and_without_secrets(dashboard: Dashboard) -> N
         assert parsed[-1]["payload"] == hidden | {"password": "[redacted]"}
         assert parsed[0]["tags"] == ["many"]
         assert json.loads(viewer.get("/export/jobs.json?tag=none").text) == []
+        cars = {dashboard.jobs["locomotive"], dashboard.jobs["car"]}
+        of_trains = json.loads(viewer.get("/export/jobs.json?train=orders/7&train=none").text)
+        assert {each["id"] for each in of_trains} == cars
         assert viewer.get("/export/jobs.csv?status=nonsense").status_code == 422
         assert viewer.get("/export/keys.csv").status_code == 404
         assert len(json.loads(viewer.get("/export/events.json").text)) == 1

@@ -347,13 +347,21 @@ def test_every_button_is_a_route_and_a_command(action: Action) -> None:
 def test_every_list_shows_itself_as_a_command_a_request_and_a_call(dashboard: Dashboard) -> None:
     job = "/jobs?status=dead&kind=send_email+charge&tag=a+b&order=oldest"
     error = "/errors?since=day&kind=send_email&status=failed&order=count"
+    cars = "/jobs?train=orders/7&train=a+b"
     filtered = [
-        *(job, error, "/trains?blocked=1", "/events?name=order.paid&status=pending", f"/connectors?kind={WEBHOOK}"),
+        *(
+            job,
+            error,
+            cars,
+            "/trains?blocked=1",
+            "/events?name=order.paid&status=pending",
+            f"/connectors?kind={WEBHOOK}",
+        ),
         *(f"/artifacts?job={dashboard.jobs['dead']}", "/audit?actor=o'neill&action=pause", "/t/acme/queues"),
     ]
     all_tenants = _copied_from(dashboard, "superadmin", [*LISTS, *filtered, "/t/default/jobs"])
     acme = dashboard.app.get_tenant("acme").id
-    own = _copied_from(dashboard, "admin", ["/triggers", "/triggers?type=event", "/trains?blocked=1", job])
+    own = _copied_from(dashboard, "admin", ["/triggers", "/triggers?type=event", "/trains?blocked=1", job, cars])
     for page, cli, path, python in (
         ("/triggers", "schedules list", "/jobs/triggers?trigger_type=schedule", "schedules()"),
         ("/triggers?type=event", "triggers list", "/jobs/triggers?trigger_type=event", "triggers()"),
@@ -363,6 +371,12 @@ def test_every_list_shows_itself_as_a_command_a_request_and_a_call(dashboard: Da
             "jobs list --status dead --kind send_email --kind charge --tag a --tag b --order oldest",
             "/jobs?status=dead&kind=send_email&kind=charge&tag=a&tag=b&order=oldest",
             'jobs(status="dead", kind=["send_email", "charge"], tags=["a", "b"], order="oldest")',
+        ),
+        (
+            cars,
+            "jobs list --train orders/7 --train 'a b'",
+            "/jobs?train=orders%2F7&train=a+b",
+            'jobs(train=["orders/7", "a b"])',
         ),
     ):
         assert all_tenants[page] == (f"headway {cli}", path, f"app.{python}")

@@ -499,8 +499,8 @@ export interface ListJobsQuery {
   queue?: string | readonly (string)[] | undefined;
   source?: "event" | "manual" | "schedule" | "system" | readonly ("event" | "manual" | "schedule" | "system")[] | undefined;
   tag?: string | readonly (string)[] | undefined;
-  train?: string | undefined;
-  group?: string | undefined;
+  train?: string | readonly (string)[] | undefined;
+  group?: string | readonly (string)[] | undefined;
   correlation_id?: string | undefined;
   unique_key?: string | undefined;
   dedupe_key?: string | undefined;

@@ -178,7 +178,7 @@ class ConnectorVerbs(VerbBase):
             if before is not None and event in old:
                 name = trigger_name(before, event)
                 page = ops.triggers(
-                    tenant_id=before.tenant_id, type="event", name=name, event=event, limit=1, after=None
+                    tenant_id=before.tenant_id, type="event", name=name, events=[event], limit=1, after=None
                 )
                 found = next(iter((yield from page.steps())), None)
             if after is None or event not in new:

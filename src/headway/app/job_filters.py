@@ -18,13 +18,13 @@ from headway.model.listing import Filter, meta_paths
 from headway.model.status import STATUSES, Status
 from headway.model.tags import tags
 
-_REPEATABLE = ("status", "kind", "queue", "source", "tags", "any_tags", "ids")
+_REPEATABLE = ("status", "kind", "queue", "source", "train", "group_id", "tags", "any_tags", "ids")
 _APART = ("status", "queue")  # each of these values is a read of its own, by its own index
 _MOST_READS = 64
 
 
 class JobFilters(TypedDict, total=False):
-    """What narrows `app.jobs(…)`; None means any. The first four take several values: a job matches if it has one. It
+    """What narrows `app.jobs(…)`; None means any. The first six take several values: a job matches if it has one. It
     has all of `tags`, at least one of `any_tags`, and in its meta, at each path, exactly that value. `error` is the
     fingerprint (`app.errors`) with which its last execution ended; it may be running again."""
 
@@ -32,8 +32,9 @@ class JobFilters(TypedDict, total=False):
     kind: str | Collection[str] | None
     queue: str | Collection[str] | None
     source: Source | Collection[Source] | None
+    train: str | Collection[str] | None
+    group_id: str | UUID | HasId | Collection[str | UUID | HasId] | None
     tenant: str | UUID | None
-    group_id: str | UUID | HasId | None
     parent_id: str | UUID | None
     correlation_id: str | None
     unique_key: str | None
@@ -43,7 +44,6 @@ class JobFilters(TypedDict, total=False):
     tags: str | Collection[str] | None
     any_tags: str | Collection[str] | None
     meta: Mapping[str, str | int | float | bool | None] | None
-    train: str | None
     id_prefix: str | None
     ids: Collection[str] | None
     error: str | None
@@ -59,6 +59,8 @@ def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
                 raise InvalidJob(f"{name} takes one value, not several: {', '.join(_REPEATABLE)} take several")
             if not value:
                 raise InvalidJob(f"{name} has no value: leave it out for any")
+            if name == "group_id":
+                value = [group_id(each, name) for each in value]
             if name in _APART:
                 several[name] = sorted(set(value))
             else:
@@ -83,7 +85,8 @@ def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
     for name in {"retry_of", "parent_id"} & given.keys():
         given[name] = given_id(given[name], name)
     if "group_id" in given:
-        given["group_id"] = group_id(given["group_id"], "group_id")
+        groups = given["group_id"]
+        given["group_id"] = groups if isinstance(groups, tuple) else group_id(groups, "group_id")
     for name in {"tags", "any_tags"} & given.keys():
         given[name] = tags(given[name], name)
     if "ids" in given:

@@ -15,6 +15,7 @@ from headway.model.actor import as_actor, check_actor
 from headway.model.duration import Duration, to_ms
 from headway.model.fleet import Queue, Reaped, Worker
 from headway.model.ids import given_id, new_id
+from headway.model.refusals import no_such_worker
 from headway.model.reservation import Reservation
 from headway.model.retention import Retention, ages_of
 from headway.model.served import Ordering, Queues, ServedChange, served_change
@@ -41,13 +42,21 @@ class QueueVerbs(VerbBase):
         """The registered workers."""
         return self._run(self._store.ops.workers())
 
-    def declare_dead(self, worker_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> list[Reaped]:
+    def declare_dead(
+        self,
+        worker_id: str | UUID,
+        *,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+    ) -> list[Reaped]:
         """Reap a worker's jobs at once, instead of when its lease is over; returns them, and where each went.
 
         Each is charged a loss. If the worker lives after all, nothing that it writes about them counts; it starts over
-        under a new id. Raises `NotFound`.
+        under a new id. With `if_match` only if its `etag` is one of these. Raises `NotFound`, `ChangedMeanwhile`.
         """
-        reaped = self._run(self._declare_dead(worker_id, actor), conn)
+        op = self._if_worker_matches(worker_id, if_match, self._declare_dead(worker_id, actor))
+        reaped = self._run(op, conn)
         self._wake_up(None, conn)
         return reaped
 
@@ -59,14 +68,16 @@ class QueueVerbs(VerbBase):
         concurrency: int | None = None,
         order: Ordering | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> None:
         """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
 
-        It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. Raises `NotFound`,
-        `ConfigError`.
+        It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. With `if_match` only if
+        its `etag` is one of these. Raises `NotFound`, `ConfigError`, `ChangedMeanwhile`.
         """
-        self._run(self._set_worker(worker_id, queues, concurrency, order, actor), conn)
+        op = self._set_worker(worker_id, queues, concurrency, order, actor)
+        self._run(self._if_worker_matches(worker_id, if_match, op), conn)
 
     def pause(
         self, queue: str, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
@@ -150,6 +161,24 @@ class QueueVerbs(VerbBase):
             found = yield from ops.queues(tenant_id=None, most=1, names=[queue]).steps()
             if not found or found[0].etag not in etags:
                 raise ChangedMeanwhile(f"queue {queue} has changed meanwhile: look at it again")
+            return (yield from op.steps())
+
+        return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)
+
+    def _if_worker_matches(self, worker_id: str | UUID, etags: Collection[str] | None, op: Op[T]) -> Op[T]:
+        """The op, unless what is set for the worker has changed: none of these is its `etag` any more, while its row is
+        locked."""
+        if etags is None:
+            return op
+        ops, key = self._store.ops, given_id(worker_id, "worker_id")
+
+        def steps() -> Steps[T]:
+            yield from ops.lock_row("worker", key, tenant_id=None).steps()
+            found = yield from ops.worker(key).steps()
+            if found is None:
+                raise no_such_worker(key)
+            if found.etag not in etags:
+                raise ChangedMeanwhile(f"what is set for worker {key} has changed meanwhile: look at it again")
             return (yield from op.steps())
 
         return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)

@@ -169,7 +169,7 @@ class ScheduleVerbs(TriggerRows):
         owner_id = self._id_for(owner)
         named = checked_name(name, "name")
         stored = self._store.ops.triggers(
-            tenant_id=owner_id, type="schedule", name=named, event=None, limit=1, after=None
+            tenant_id=owner_id, type="schedule", name=named, events=None, limit=1, after=None
         )
 
         def steps() -> Steps[Trigger]:

@@ -43,12 +43,12 @@ class TriggerRows(VerbBase):
         if isinstance(name, UUID):
             seen = self._tenant_to_read(tenant)
             by_id = self._store.ops.triggers(
-                tenant_id=seen, type=type_, name=None, event=None, limit=1, after=None, only=str(name)
+                tenant_id=seen, type=type_, name=None, events=None, limit=1, after=None, only=str(name)
             )
             return then(by_id, lambda found: found[0] if found else no_such_trigger(name))
         owner = self._named_tenant(tenant)
         op = self._store.ops.triggers(
-            tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
+            tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), events=None, limit=1, after=None
         )
         return then(op, lambda found: found[0] if found else missing_trigger(type_ or "event", name, owner))
 
@@ -56,7 +56,7 @@ class TriggerRows(VerbBase):
         self,
         type_: TriggerType | None,
         tenant: str | UUID | None,
-        event: str | None,
+        event: str | Collection[str] | None,
         limit: int,
         after: str | UUID | None,
     ) -> Op[list[Trigger]]:
@@ -64,7 +64,7 @@ class TriggerRows(VerbBase):
             tenant_id=self._tenant_to_read(tenant),
             type=type_,
             name=None,
-            event=event,
+            events=None if event is None else named(event, "event"),
             limit=limit,
             after=None if after is None else given_id(after, "after"),
         )
@@ -200,6 +200,14 @@ class TriggerRows(VerbBase):
         if not found:
             raise NotFound(f'there is no template "{name}": headway templates list shows what there is')
         return found[0].id
+
+
+def named(given: str | Collection[str], what: str) -> list[str]:
+    """One value or several; raises `InvalidJob` for none."""
+    found = [given] if isinstance(given, str) else list(given)
+    if not found:
+        raise InvalidJob(f"{what} has no value: leave it out for any")
+    return found
 
 
 def overlaid(trigger: Trigger, payload: Mapping[str, Any] | None) -> Trigger:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 from uuid import UUID
 
 import msgspec
 
 from headway import secrets
 from headway.app.events import payload_of
-from headway.app.trigger_rows import TriggerRows, overlaid
+from headway.app.trigger_rows import TriggerRows, named, overlaid
 from headway.define.option_types import TriggerChanges, TriggerOptions
 from headway.define.trigger_jobs import event_job, event_signal, matches, schedule_job
 from headway.define.triggers import new_trigger, unsaved
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, InvalidJob
 from headway.model.codec import decode
 from headway.model.event import Event, covers
 from headway.model.ids import new_id
@@ -61,14 +61,15 @@ class TriggerVerbs(TriggerRows):
     def triggers(
         self,
         *,
-        event: str | None = None,
-        type: TriggerType | Literal["any"] = "event",  # noqa: A002
+        event: str | Collection[str] | None = None,
+        type: TriggerType | Literal["any"] | Collection[TriggerType] = "event",  # noqa: A002
         tenant: str | UUID | None = None,
         limit: int = 100,
         after: str | UUID | None = None,
     ) -> list[Trigger]:
-        """The event triggers, oldest first; `type="any"` gives the schedules too."""
-        return self._read(self._trigger_rows(None if type == "any" else type, tenant, event, limit, after))
+        """The event triggers, oldest first, on this event or one of these; `type="any"`, or both types, gives the
+        schedules too. Raises `InvalidJob`."""
+        return self._read(self._trigger_rows(_only_type(type), tenant, event, limit, after))
 
     def change_trigger(self, name: str | UUID, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
@@ -221,6 +222,17 @@ class TriggerVerbs(TriggerRows):
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown)
 
         return Op(steps, writes=False)
+
+
+def _only_type(given: TriggerType | Literal["any"] | Collection[TriggerType]) -> TriggerType | None:
+    """The type that is meant, None for both; raises `InvalidJob`."""
+    if given == "any":
+        return None
+    types: list[Any] = sorted(set(named(given, "type")))
+    for each in types:
+        if each not in get_args(TriggerType):
+            raise InvalidJob(f"type={each!r} does not exist: use event, schedule or any")
+    return None if len(types) > 1 else types[0]
 
 
 def _rehearsed(signal: NewSignal) -> Rehearsal:

@@ -48,7 +48,7 @@ LISTS = {
 }
 """By the page's path. Jobs have more filters, and say it on their page."""
 _OF_ALL = ("/limits", "/workers", "/tenants", "/definitions")  # no tenant has these for itself
-_NOT_IN_CLI = ("q", "train")  # what only a page can search by, or only a page and Python
+_NOT_IN_CLI = ("q",)  # what only a page can search by
 _IN_PYTHON = {"tag": "tags", "group": "group_id", "job": "job_id"}  # what its arguments are called
 SPANS = {"hour": "1h", "day": "1d", "week": "7d"}
 """Since when errors were seen: the page's word, and the duration."""

@@ -47,6 +47,11 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
     wanted: dict[str, Any] | None = None  # what an operator set for it: `ServedChange` in model/served.py
 
+    @property
+    def etag(self) -> str:
+        """Changes whenever an operator sets something else for it; heartbeats, jobs and queues come and go."""
+        return blake2b(msgspec.json.encode((self.id, self.wanted), order="sorted"), digest_size=12).hexdigest()
+
 
 class HeartbeatReply(msgspec.Struct, frozen=True):
     """What the store answers to a heartbeat, and to registering."""

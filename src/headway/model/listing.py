@@ -33,14 +33,14 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str | None = None
     unique_key: str | None = None
     retry_of: str | None = None
-    group_id: str | None = None
+    group_id: str | tuple[str, ...] | None = None
     parent_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     tags: tuple[str, ...] | None = None  # all of them
     any_tags: tuple[str, ...] | None = None  # at least one of them
     meta: tuple[tuple[str, Any], ...] | None = None  # paths such as "customer.id", and the scalar that is there
-    train: str | None = None
+    train: str | tuple[str, ...] | None = None
     id_from: str | None = None  # from this id on …
     id_to: str | None = None  # … up to this one, both included
     ids: tuple[str, ...] | None = None  # one of these

@@ -11,7 +11,9 @@ import pytest
 
 from headway import Headway
 from headway.errors import ChangedMeanwhile, NotFound
+from headway.model.ids import new_id
 from headway.model.limit import QUOTAS, Limit
+from tests.store.db import new_worker
 
 MANY = 8
 
@@ -103,9 +105,41 @@ def test_of_many_changes_of_one_version_one_is_made(app: Headway) -> None:
             (lambda number, seen: app.pause("mail", if_match=[seen]), seen),
         ):
             assert list(pool.map(attempt, [change] * MANY, range(MANY), [tag] * MANY)).count(True) == 1
+        worker = new_worker(id=new_id())
+        app.store.run(app.store.ops.register(worker))
+
+        def set_worker(number: int, seen: str) -> None:
+            app.set_worker(worker.id, concurrency=number + 1, if_match=[seen])
+
+        done = list(pool.map(attempt, [set_worker] * MANY, range(MANY), [app.workers()[0].etag] * MANY))
+        assert (done.count(True), app.workers()[0].wanted) == (1, {"total": done.index(True) + 1})
         list(pool.map(lambda name: app.limit(tenant="*", **{name: 7}), QUOTAS))  # type: ignore[arg-type, misc]
         (limit,) = (each for each in app.limits() if each.scope == "tenant")
         assert [getattr(limit, name) for name in QUOTAS] == [7] * len(QUOTAS), "one took back another's"
+
+
+def test_what_is_set_for_a_worker_has_a_version(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask, worker = client(keys["superadmin"]), new_worker(id=new_id())
+    ops, path = app.store.ops, f"/workers/{worker.id}"
+    app.store.run(ops.register(worker))
+    seen = ask.get(path).headers["etag"]
+    app.store.run(ops.heartbeat(worker.id, running=1, busy=["default"], serves=({"a": 1}, 9)))
+    assert ask.get(path).headers["etag"] == seen, "a heartbeat is no change"
+    changed = ask("PATCH", path, json={"concurrency": 2}, headers={"If-Match": seen})
+    assert (changed.status_code, changed.json()["wanted"]) == (200, {"total": 2})
+    assert ask.get(path).headers["etag"] == changed.headers["etag"] != seen
+    for method, to, body in (("PATCH", path, {"concurrency": 3}), ("POST", f"{path}/dead", None)):
+        said = ask(method, to, json=body, headers={"If-Match": seen})
+        assert (said.status_code, said.json()["code"]) == (412, "ChangedMeanwhile"), to
+    assert ask.get(path).json()["wanted"] == {"total": 2}
+    tag = {"If-Match": f"{seen}, {changed.headers['etag']}"}
+    more = ask("PATCH", path, json={"queues": {"b": 1, "a": 2}, "order": "strict"}, headers=tag)
+    assert more.status_code == 200, more.text
+    assert set(more.json()["wanted"]) == {"total", "entries", "order"}
+    assert ask.post(f"{path}/dead", headers={"If-Match": more.headers["etag"]}).status_code == 200
+    assert ask("PATCH", path, json={"concurrency": 3}, headers=tag).status_code == 404
+    with pytest.raises(NotFound):
+        app.set_worker(worker.id, concurrency=3, if_match=["x"])
 
 
 def test_a_version_of_what_is_not_there_is_no_version(app: Headway) -> None:

@@ -34,6 +34,8 @@ def test_filters_orders_and_pages(app: Headway, client: Any, keys: dict[str, str
     assert found("tag=a&order=oldest") == [0, 1]
     assert found("tag=a&tag=b") == [0]
     assert found("train=t") == [3, 1]
+    assert found("train=t&train=u") == [3, 1]
+    assert found("train=u&train=v") == []
     assert found("definition_key=welcome") == [0]
     assert found("dedupe_key=k1") == found("q=k1") == [1]
     assert found(f"q={ids[2]}") == [2]
@@ -52,6 +54,34 @@ def test_filters_orders_and_pages(app: Headway, client: Any, keys: dict[str, str
     first = ask.get("/jobs?limit=1").json()["next_cursor"]
     assert ask.get(f"/jobs?order=oldest&cursor={first}").status_code == 422
     assert ask.get(f"/jobs?offset=1&cursor={first}").status_code == 422
+
+
+def test_trains_and_groups_repeat(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["admin"])
+    groups = [acme.group([acme.build_job("report", train=train)]) for train in ("a b", "c", "d")]
+    of = [each.jobs[0].id for each in groups]
+    other = app.group([app.build_job("report", train="c")])  # another tenant's
+
+    def found(query: str) -> list[str]:
+        said = ask.get(f"/jobs?order=oldest&{query}")
+        assert said.status_code == 200, said.text
+        return [each["id"] for each in said.json()["items"]]
+
+    assert found("train=a%20b&train=c") == of[:2]
+    assert found(f"group={groups[1].id}&group={groups[2].id}&group={other.id}") == of[1:]
+    assert found(f"train=a%20b&train=c&group={groups[1].id}&group={groups[2].id}") == of[1:2]
+    assert ask.get(f"/jobs?group={groups[0].id}&group=nonsense").status_code == 422
+    assert [job.id for job in acme.jobs(group_id=groups[1:], train={"c", "d"}, order="oldest")] == of[1:]
+    assert acme.count_jobs(group_id=(groups[0], groups[1].id), status=("queued", "dead")) == 2
+
+    def act(**filters: Any) -> int:
+        said = ask.post("/jobs/actions", json={"action": "cancel", "filter": filters, "dry_run": True})
+        assert said.status_code == 200, said.text
+        return int(said.json()["count"])
+
+    assert act(train=["a b", "c"]) == act(group=[groups[0].id, groups[1].id, other.id]) == 2
+    assert act(train="c") == act(group=groups[2].id, train=["d"], kind=["report"]) == 1
+    assert ask.post("/jobs/actions", json={"action": "cancel", "filter": {"train": []}, "expect": 0}).status_code == 422
 
 
 def test_a_page_of_a_search_may_be_short_and_leads_on(

@@ -45,8 +45,21 @@ def test_a_schedule_and_an_event_trigger_live_as_the_contract_says(
     rest = ask.get(f"/jobs/triggers?limit=2&cursor={first['next_cursor']}").json()
     assert [each["id"] for each in first["items"] + rest["items"]] == [nightly["id"], again["id"], changed["id"]]
     assert [each["id"] for each in ask.get("/jobs/triggers?offset=2").json()["items"]] == [changed["id"]]
-    for query in ("trigger_type=event", "type=event", "event=provider.folder.updated"):
+    for query in (
+        *(
+            "trigger_type=event",
+            "type=event",
+            "event=provider.folder.updated",
+            "event_name=x&event_name=provider.folder.updated",
+        ),
+        "type=event&type=event&event=provider.folder.updated&event=x&event_name=x&event_name=provider.folder.updated",
+    ):
         assert [each["id"] for each in ask.get(f"/jobs/triggers?{query}").json()["items"]] == [changed["id"]], query
+    both = ask.get("/jobs/triggers?type=event&type=schedule").json()["items"]
+    assert [each["id"] for each in both] == [nightly["id"], again["id"], changed["id"]]
+    assert ask.get("/jobs/triggers?event=x&event=y").json()["items"] == []
+    assert ask.get("/jobs/triggers?type=event&type=never").status_code == 422
+    assert ask.get("/jobs/triggers?event=x&event=y&event_name=x").status_code == 422
     assert ask.get("/jobs/triggers?trigger_type=event&type=schedule").status_code == 422
     for bad in ({}, {"trigger_type": "event", "type": "schedule"}, {"type": "never"}):
         said = ask.post("/jobs/triggers", json={"label": "x", "event": "e", "kind": "welcome", **bad})

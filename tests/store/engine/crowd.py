@@ -8,6 +8,7 @@ from tests import sizes_and_seeds
 _TIMES = 10 if sizes_and_seeds.full else 1
 FINISHED, QUEUED, SCHEDULED, RUNNING = 100_000 * _TIMES, 30_000 * _TIMES, 3_000 * _TIMES, 2_000
 WORKERS = 20
+GROUPS = FINISHED // 10_000
 
 _JOBS = """
 insert into {jobs} (
@@ -23,6 +24,10 @@ def job_id(n: int) -> str:
 
 def worker_id(n: int) -> str:
     return f"01900000-0000-7000-9000-{n:012x}"
+
+
+def group_id(n: int) -> str:
+    return f"01900000-0000-7000-a000-{n:012x}"
 
 
 class Crowd:
@@ -80,6 +85,11 @@ POSTGRES_ROWS = [
      where j.id = ('0190' || {_ID.format(n="s.n")})::uuid""",
     """insert into headway.job_tags (tag, job_id, tenant_id)
     select t.tag, j.id, j.tenant_id from headway.jobs j cross join lateral unnest(j.tags) t (tag)""",
+    # finished: a hundred in each of some groups, which are spread over all of them
+    f"""update headway.jobs j
+       set group_id = ('01900000-0000-7000-a000-' || lpad(to_hex(s.n / 100 % {GROUPS}), 12, '0'))::uuid
+      from generate_series({FINISHED // 4 + 1}, {FINISHED - 1}, 100) s (n)
+     where j.id = ('0190' || {_ID.format(n="s.n")})::uuid""",
     """insert into headway.job_errors (job_id, tenant_id, fence, fingerprint)
     select j.id, j.tenant_id, 1, '0123456789abcdef' from headway.jobs j where j.status in ('dead', 'failed')""",
     "select setval('headway.position', 4000000000)",
@@ -133,6 +143,10 @@ SQLITE_ROWS = [
       from (select n % 1000 as n, {_LITE_ID} as id from (select n * 25 as n from s)) as s where jobs.id = s.id""",
     """insert into job_tags (tag, job_id, tenant_id)
     select tags.value, jobs.id, tenant_id from jobs join json_each(jobs.tags) as tags where jobs.tags is not null""",
+    f"""{_SERIES.format(start=0, stop=FINISHED // 100)}
+    update jobs set group_id = printf('01900000-0000-7000-a000-%012x', s.n / 100 % {GROUPS})
+      from (select n, {_LITE_ID} as id from (select n * 100 + 1 as n from s where n >= {FINISHED // 400})) as s
+     where jobs.id = s.id""",
     """insert into job_errors (job_id, tenant_id, fence, fingerprint)
     select id, tenant_id, 1, '0123456789abcdef' from jobs where status in ('dead', 'failed')""",
     "update counters set value = 4000000000 where name = 'position'",

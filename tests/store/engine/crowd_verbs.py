@@ -11,7 +11,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Change, Report
 from headway.model.listing import Cursor
 from headway.model.reported import Completion, Failure
-from tests.store.engine.crowd import FINISHED, QUEUED, WORKERS, Crowd, job_id, worker_id
+from tests.store.engine.crowd import FINISHED, QUEUED, WORKERS, Crowd, group_id, job_id, worker_id
 from tests.tenant_ids import tenant_id
 
 
@@ -123,6 +123,16 @@ INDEXED = {
     "an error": ({"error": "0123456789abcdef", "status": "dead"}, "newest", None),
     "an error, deep": ({"error": "0123456789abcdef"}, "oldest", Cursor(job_id(FINISHED // 2))),
     "no such error": ({"error": "fedcba9876543210"}, "newest", None),
+    "a group": ({"group_id": group_id(1)}, "newest", None),
+    "several groups": ({"group_id": (group_id(1), group_id(2), group_id(3))}, "newest", None),
+    "several groups, deep": (
+        {"group_id": (group_id(1), group_id(2)), "tenant_id": DEFAULT_TENANT_ID},
+        "oldest",
+        Cursor(job_id(FINISHED // 2)),
+    ),
+    "the dead of several groups": ({"group_id": (group_id(1), group_id(2)), "status": "dead"}, "newest", None),
+    "several groups by priority": ({"group_id": (group_id(1), group_id(2))}, "priority", None),
+    "no such groups": ({"group_id": (group_id(90_000), group_id(90_001))}, "oldest", None),
     "the oldest": ({}, "oldest", Cursor(job_id(FINISHED // 2))),
     "the oldest dead": ({"status": "dead"}, "oldest", Cursor(job_id(FINISHED // 2))),
     "a line": ({"queue": "bulk"}, "run", None),
@@ -134,6 +144,9 @@ INDEXED = {
 SEARCHES = {
     "a kind": ({"kind": "none"}, "newest"),
     "a train, the oldest": ({"train": "none"}, "oldest"),
+    "several trains": ({"train": ("none", "nor this")}, "newest"),
+    "several trains of a tenant": ({"tenant_id": tenant_id("nobody"), "train": ("none", "nor this")}, "oldest"),
+    "several trains of a status": ({"status": "succeeded", "train": ("none", "nor this")}, "newest"),
     "a key of the default tenant": ({"tenant_id": DEFAULT_TENANT_ID, "unique_key": "none"}, "newest"),
     "a key of a tenant": ({"tenant_id": tenant_id("nobody"), "unique_key": "none"}, "oldest"),
     "a source of a status": ({"status": "succeeded", "source": "agent"}, "newest"),

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from headway.errors import InvalidJob
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.listing import Cursor, Filter, check_order, meta_paths
 from tests.tenant_ids import tenant_id
 
@@ -155,6 +156,29 @@ def test_one_of_several_kinds_and_sources(db):
     assert [job.id for job in db.find(kind=("a", "c"))] == [ids[5], ids[4], ids[1], ids[0]]
     assert [job.id for job in db.find(kind=("a", "c"), source=("event",))] == [ids[5], ids[1]]
     assert [job.id for job in db.find(kind="b", source=("event", "schedule"))] == [ids[3]]
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "priority"])
+def test_one_of_several_trains_and_groups(db, make, order):
+    rows = [make.group() for _ in range(3)]
+    groups = [row.id for row in rows]
+    for row in rows:
+        db.enqueue_all([], row)
+    jobs = [db.enqueue(train=train, group_id=group).id for train in ("a", "b", None) for group in (*groups, None)]
+
+    def found(**where):
+        by_id = pages(db, order, 2, **where)
+        return [jobs.index(each) for each in (by_id[::-1] if order == "newest" else by_id)]
+
+    assert found(train="a") == found(train=("a",)) == [0, 1, 2, 3]
+    assert found(train=("a", "b", "none")) == list(range(8))
+    assert found(group_id=groups[0]) == found(group_id=(groups[0],)) == [0, 4, 8]
+    assert found(group_id=(groups[0], groups[2])) == [0, 2, 4, 6, 8, 10]
+    assert found(group_id=(groups[0], groups[2]), train=("a", "b")) == [0, 2, 4, 6]
+    assert found(group_id=tuple(groups), status="held") == [1, 2, 5, 6]
+    assert found(group_id=tuple(groups), status="held", tenant_id=DEFAULT_TENANT_ID) == [1, 2, 5, 6]
+    assert found(group_id=tuple(groups), tenant_id=tenant_id("other")) == []
+    assert found(train=("none", "nor this")) == found(group_id=(jobs[0], jobs[1])) == []
 
 
 METAS = [

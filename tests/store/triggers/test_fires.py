@@ -398,5 +398,5 @@ def test_times_that_are_not_caught_up_on_are_one_skipped_fire(db):
         ("skipped", True, "skipped: too many"),
         ("enqueued", False, None),
     ]
-    (trigger,) = db.run(db.ops.triggers(tenant_id=None, type=None, name=made.name, event=None, limit=1, after=None))
+    (trigger,) = db.run(db.ops.triggers(tenant_id=None, type=None, name=made.name, events=None, limit=1, after=None))
     assert (trigger.error, trigger.last_fired_at) == (None, later)

@@ -294,7 +294,7 @@ READS: dict[str, Callable[[Any], Any]] = {
         None, tenant_id=None, names=None, statuses=["pending"], limit=50, before=None
     ),
     "triggers": lambda ops: ops.triggers(
-        tenant_id=None, type=None, name=None, event=None, limit=50, after=row_id(1, 9_000)
+        tenant_id=None, type=None, name=None, events=None, limit=50, after=row_id(1, 9_000)
     ),
 }
 

@@ -260,7 +260,7 @@ class TriggerCalls:
         return answer
 
     def triggers(self, **where: Any) -> list[Trigger]:
-        base = {"tenant_id": None, "type": None, "name": None, "event": None, "limit": 1_000, "after": None}
+        base = {"tenant_id": None, "type": None, "name": None, "events": None, "limit": 1_000, "after": None}
         answer: list[Trigger] = self.run(self.ops.triggers(**{**base, **where}))
         return answer
 

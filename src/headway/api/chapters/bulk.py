@@ -46,8 +46,8 @@ class JobFilterIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     queue: list[str] = []
     source: list[Source] = []
     tag: list[str] = []
-    train: str | None = None
-    group: str | None = None
+    train: str | list[str] | None = None
+    group: str | list[str] | None = None
     correlation_id: str | None = None
     unique_key: str | None = None
     dedupe_key: str | None = None

@@ -229,9 +229,10 @@ async def _queue(call: Call[Any, Any], most: int | None = None) -> Answer:
 
 
 @routes.get("/workers/{id}", roles=SUPERADMINS, answers={200: Worker}, problems=(404,))
-async def get_worker(call: Call[None, None]) -> Worker:
+async def get_worker(call: Call[None, None]) -> Answer:
     """Show a registered worker."""
-    return await _worker(call)
+    worker = await _worker(call)
+    return Answer(200, worker, etag(worker))
 
 
 class WorkerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -240,15 +241,17 @@ class WorkerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     order: Literal["turns", "strict"] | dict[str, int] | None = None
 
 
-@routes.patch("/workers/{id}", roles=SUPERADMINS, body=WorkerChange, answers={200: Worker}, problems=(404, 422))
-async def change_worker(call: Call[WorkerChange, None]) -> Worker:
+@routes.patch("/workers/{id}", roles=SUPERADMINS, body=WorkerChange, answers={200: Worker}, problems=(404, 412, 422))
+async def change_worker(call: Call[WorkerChange, None]) -> Answer:
     """Change what a live worker serves; it takes that at its next heartbeat."""
     worker = await _worker(call)
     try:
-        await call.app.aset_worker(worker.id, actor=call.actor, **msgspec.structs.asdict(call.body))
+        changes = msgspec.structs.asdict(call.body)
+        await call.app.aset_worker(worker.id, actor=call.actor, if_match=call.if_match, **changes)
     except ConfigError as error:
         raise Refused(422, str(error)) from None
-    return await _worker(call)
+    worker = await _worker(call)
+    return Answer(200, worker, etag(worker))
 
 
 class ReapedList(msgspec.Struct):
@@ -256,11 +259,11 @@ class ReapedList(msgspec.Struct):
     next_cursor: str | None
 
 
-@routes.post("/workers/{id}/dead", roles=SUPERADMINS, answers={200: ReapedList}, problems=(404,))
+@routes.post("/workers/{id}/dead", roles=SUPERADMINS, answers={200: ReapedList}, problems=(404, 412))
 async def declare_dead(call: Call[None, None]) -> Listed:
     """Declare a worker dead, whatever its lease says; its jobs go to others at once."""
     worker = await _worker(call)
-    return Listed(list(await call.app.adeclare_dead(worker.id, actor=call.actor)))
+    return Listed(list(await call.app.adeclare_dead(worker.id, actor=call.actor, if_match=call.if_match)))
 
 
 async def _worker(call: Call[Any, Any]) -> Worker:

@@ -41,8 +41,8 @@ class JobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     queue: tuple[str, ...] = ()
     source: tuple[Source, ...] = ()
     tag: tuple[str, ...] = ()
-    train: str | None = None
-    group: str | None = None
+    train: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
     correlation_id: str | None = None
     unique_key: str | None = None
     dedupe_key: str | None = None
@@ -116,8 +116,8 @@ def job_filters(query: Any, call: Call[Any, Any]) -> dict[str, Any]:
         "queue": _narrowed(query.queue, call.key.queues) or None,
         "source": query.source or None,
         "tags": query.tag or None,
-        "train": query.train,
-        "group_id": query.group,
+        "train": query.train or None,
+        "group_id": query.group or None,
         "correlation_id": query.correlation_id,
         "unique_key": query.unique_key or query.dedupe_key,
         "created_after": query.created_after,

@@ -116,10 +116,10 @@ class TriggerIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
 
 
 class TriggerQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
-    trigger_type: TriggerType | None = None
-    type: TriggerType | None = None
-    event_name: str | None = None
-    event: str | None = None
+    trigger_type: tuple[TriggerType, ...] = ()
+    type: tuple[TriggerType, ...] = ()
+    event_name: tuple[str, ...] = ()
+    event: tuple[str, ...] = ()
 
 
 class TriggerList(msgspec.Struct):
@@ -132,14 +132,14 @@ async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
     """List schedules and event triggers, oldest first."""
     query = call.query
     for alias, name in (("trigger_type", "type"), ("event_name", "event")):
-        if len({getattr(query, alias), getattr(query, name)} - {None}) > 1:
+        if len({frozenset(getattr(query, each)) for each in (alias, name)} - {frozenset()}) > 1:
             raise Refused(422, f"{alias} and {name} mean the same, and differ", faults=[Fault("differs", alias)])
     await call.verbs.alearn(None)  # a kind's queue, for keys of some queues
 
     async def fetch(count: int, after: str | None) -> list[Trigger]:
         return await call.verbs.atriggers(
             type=query.trigger_type or query.type or "any",
-            event=query.event_name or query.event,
+            event=query.event_name or query.event or None,
             limit=count,
             after=after,
         )

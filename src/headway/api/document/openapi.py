@@ -37,6 +37,7 @@ _TAGGED = {
     *("get_tenant", "create_tenant", "change_tenant", "suspend_tenant", "resume_tenant"),
     *("get_queue", "change_queue", "pause_queue", "resume_queue"),
     *("get_limit", "set_limit"),
+    *("get_worker", "change_worker"),
     *("get_connector", "create_connector", "change_connector", "rotate_connector"),
     *("get_definition", "show_definition", "create_definition", "change_definition"),
 }

@@ -30,13 +30,12 @@ class AsyncFindVerbs(FindVerbs, AsyncVerbBase):
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
 
-        Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before tags any_tags meta train id_prefix ids error. Status, kind, queue and source also take several
-        values: `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in
-        `meta={"customer.id": 7}` exactly that at that path; its last execution ended with `error`, a fingerprint of
-        `app.errors`. Orders: newest, oldest, priority (then oldest first), and run, in which one queue runs its queued
-        jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips that many, by
-        reading them.
+        Filters: status kind queue source train group_id tenant parent_id correlation_id unique_key retry_of
+        created_after created_before tags any_tags meta id_prefix ids error. The first six also take several values:
+        `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in `meta={"customer.id": 7}`
+        exactly that at that path; its last execution ended with `error`, a fingerprint of `app.errors`. Orders: newest,
+        oldest, priority (then oldest first), and run, in which one queue runs its queued jobs. `before` is the same as
+        `after` for the newest first, by the last one's id. `offset` skips that many, by reading them.
 
         No index finds a rare kind, queue, source, train, key or text of meta: those jobs are searched for among all.
         With `search_limit` and no offset, the newest or oldest first, that many are looked at; if they are not all, the

@@ -36,14 +36,22 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.workers())
 
-    async def adeclare_dead(self, worker_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> list[Reaped]:
+    async def adeclare_dead(
+        self,
+        worker_id: str | UUID,
+        *,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+    ) -> list[Reaped]:
         """Reap a worker's jobs at once, instead of when its lease is over; returns them, and where each went.
 
         Each is charged a loss. If the worker lives after all, nothing that it writes about them counts; it starts over
-        under a new id. Raises `NotFound`.
+        under a new id. With `if_match` only if its `etag` is one of these. Raises `NotFound`, `ChangedMeanwhile`.
         """
         await self._aensure_known(self._own_tenant)
-        reaped = await self._arun(self._declare_dead(worker_id, actor), conn)
+        op = self._if_worker_matches(worker_id, if_match, self._declare_dead(worker_id, actor))
+        reaped = await self._arun(op, conn)
         self._wake_up(None, conn)
         return reaped
 
@@ -55,15 +63,17 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         concurrency: int | None = None,
         order: Ordering | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> None:
         """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
 
-        It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. Raises `NotFound`,
-        `ConfigError`.
+        It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. With `if_match` only if
+        its `etag` is one of these. Raises `NotFound`, `ConfigError`, `ChangedMeanwhile`.
         """
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._set_worker(worker_id, queues, concurrency, order, actor), conn)
+        op = self._set_worker(worker_id, queues, concurrency, order, actor)
+        await self._arun(self._if_worker_matches(worker_id, if_match, op), conn)
 
     async def apause(
         self, queue: str, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None

@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 from uuid import UUID
 
 from headway.app.aio.trigger_rows import AsyncTriggerRows
-from headway.app.triggers import Rehearsal, TriggerVerbs
+from headway.app.triggers import Rehearsal, TriggerVerbs, _only_type
 from headway.define.option_types import TriggerChanges, TriggerOptions
 from headway.model.trigger import Trigger, TriggerType
 
@@ -38,15 +38,16 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def atriggers(
         self,
         *,
-        event: str | None = None,
-        type: TriggerType | Literal["any"] = "event",
+        event: str | Collection[str] | None = None,
+        type: TriggerType | Literal["any"] | Collection[TriggerType] = "event",
         tenant: str | UUID | None = None,
         limit: int = 100,
         after: str | UUID | None = None,
     ) -> list[Trigger]:
-        """The event triggers, oldest first; `type="any"` gives the schedules too."""
+        """The event triggers, oldest first, on this event or one of these; `type="any"`, or both types, gives the
+        schedules too. Raises `InvalidJob`."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._aread(self._trigger_rows(None if type == "any" else type, tenant, event, limit, after))
+        return await self._aread(self._trigger_rows(_only_type(type), tenant, event, limit, after))
 
     async def achange_trigger(self, name: str | UUID, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""

@@ -236,7 +236,7 @@ def _find(cli: Invocation, name: str, tenant: str | None) -> Template:
 def _users(app: Headway, template: Template) -> list[dict[str, str]]:
     """The schedules and triggers that use it."""
     ops = app.store.ops
-    page = ops.triggers(tenant_id=template.tenant_id, type=None, name=None, event=None, limit=MOST, after=None)
+    page = ops.triggers(tenant_id=template.tenant_id, type=None, name=None, events=None, limit=MOST, after=None)
     return [
         {"type": "schedule" if rule.type == "schedule" else "trigger", "name": rule.name}
         for rule in app.store.run(page)

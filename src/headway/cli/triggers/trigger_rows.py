@@ -30,7 +30,7 @@ def find(cli: Invocation, type_: TriggerType, name: str, tenant: str | None) -> 
         return app.get_schedule(name, tenant=tenant) if type_ == "schedule" else app.get_trigger(name, tenant=tenant)
     except NotFound as error:
         ops = app.store.ops
-        namesakes = app.store.run(ops.triggers(tenant_id=None, type=type_, name=name, event=None, limit=1, after=None))
+        namesakes = app.store.run(ops.triggers(tenant_id=None, type=type_, name=name, events=None, limit=1, after=None))
         if not namesakes:
             raise
         typed = cli.typed(*words(cli, "show", namesakes[0]))
@@ -110,7 +110,7 @@ def warn_of_kind(app: Headway, kind: str | None) -> None:
 def with_id(app: Headway, type_: TriggerType, trigger_id: str, tenant: str) -> Trigger | None:
     """A schedule or trigger by its id, if it still exists; `tenant` is its tenant's id."""
     ops = app.store.ops
-    page = ops.triggers(tenant_id=tenant, type=type_, name=None, event=None, limit=1, after=_before(trigger_id))
+    page = ops.triggers(tenant_id=tenant, type=type_, name=None, events=None, limit=1, after=_before(trigger_id))
     return next((rule for rule in app.store.run(page) if rule.id == trigger_id), None)
 
 

@@ -69,25 +69,25 @@ def triggers(ctx: click.Context) -> None:
 
 
 @triggers.command("list")
-@click.option("--event", metavar="NAME", help="Only triggers on this event.")
+@click.option("--event", multiple=True, metavar="NAME", help="Only triggers on this event; repeatable.")
 @click.option("--tenant", type=Tenant(), help="Only triggers of this tenant. Default: of all.")
 @limit_option
 @click.option("--after", metavar="ID", help="Continue after the page that ended with this trigger.")
 @pass_invocation
-def list_(cli: Invocation, /, event: str | None, tenant: str | None, limit: int, after: str | None) -> None:
+def list_(cli: Invocation, /, event: tuple[str, ...], tenant: str | None, limit: int, after: str | None) -> None:
     """List the triggers, oldest first, and what is wrong with them.
 
     \b
     headway triggers list --event folder.updated
     """
     app = cli.existing
-    found = app.triggers(event=event, tenant=tenant, limit=min(limit + 1, MOST), after=after)
+    found = app.triggers(event=event or None, tenant=tenant, limit=min(limit + 1, MOST), after=after)
     shown = found[:limit]
     if cli.json:
         emit(shown)
         return
     if not shown:
-        on = f" on {event}" if event else ""
+        on = f" on {' or '.join(event)}" if event else ""
         note(f"no triggers{on} in {app.store.describe()}: headway triggers create --help")
         return
     names = template_names(app, shown)

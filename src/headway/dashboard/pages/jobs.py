@@ -18,7 +18,8 @@ from headway.model.status import STATUSES, UNFINISHED, Status
 pages = Pages()
 
 _FILTERS = ("status", "kind", "queue", "tag", "source")
-_SINGLE = ("train", "group", "correlation_id", "unique_key", "created_after", "created_before", "error", "q")
+_NAMED = ("train", "group")  # several, too; a train's name may have several words
+_SINGLE = ("correlation_id", "unique_key", "created_after", "created_before", "error", "q")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def asked(visit: Visit) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: [word for text in visit.query.getlist(name) for word in text.split()] for name in _FILTERS
     }
+    found |= {name: [text for text in visit.query.getlist(name) if text] for name in _NAMED}
     found |= {name: visit.query.get(name) or None for name in _SINGLE}
     return found | {"order": visit.query.get("order") or "newest"}
 
@@ -71,7 +73,7 @@ def _searched(visit: Visit, query: dict[str, Any], jobs: Any) -> str:
 
 
 def _in_words(query: dict[str, Any]) -> str:
-    parts = [f"{name} {' or '.join(query[name])}" for name in _FILTERS if query[name]]
+    parts = [f"{name} {' or '.join(query[name])}" for name in (*_FILTERS, *_NAMED) if query[name]]
     parts += [f"{name.replace('_', ' ')} {query[name]}" for name in _SINGLE if query[name]]
     return ", ".join(parts)
 

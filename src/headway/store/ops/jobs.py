@@ -33,7 +33,7 @@ from headway.model.status import Status
 from headway.model.train import Moved
 from headway.store.ops.recipe import Op
 
-LockedNoun = Literal["job", "trigger", "template", "connector", "definition", "tenant", "setting"]
+LockedNoun = Literal["job", "trigger", "template", "connector", "definition", "tenant", "worker", "setting"]
 
 
 class Jobs(Protocol):
@@ -173,9 +173,9 @@ class Jobs(Protocol):
         ...
 
     def lock_row(self, noun: LockedNoun, ref: str, *, tenant_id: str | None) -> Op[None]:
-        """Lock the row of a job, trigger, template or tenant, by its id, of a definition, by its kind, or what was set
-        for a queue, kind or tenant ("queue mail"), until the transaction ends, so that what is read of it next stays
-        so. Part of other ops."""
+        """Lock the row of a job, trigger, template, connector, tenant or worker, by its id, of a definition, by its
+        kind, or what was set for a queue, kind or tenant ("queue mail"), until the transaction ends, so that what is
+        read of it next stays so. Part of other ops."""
         ...
 
     def retry(

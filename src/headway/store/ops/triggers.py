@@ -132,12 +132,13 @@ class Triggers(Protocol):
         tenant_id: str | None,
         type: TriggerType | None,  # noqa: A002
         name: str | None,
-        event: str | None,
+        events: Sequence[str] | None,
         limit: int,
         after: str | None,
         only: str | None = None,
     ) -> Op[list[Trigger]]:
-        """Triggers in order of id; `after` is the last id of the page before, `only` the id of one."""
+        """Triggers in order of id, of one of these events; `after` is the last id of the page before, `only` the id of
+        one."""
         ...
 
     def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:

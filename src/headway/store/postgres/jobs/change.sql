@@ -115,8 +115,8 @@ begin
 end
 $$;
 
--- Lock a job, trigger, template, connector, tenant (by id), definition (by kind) or setting ("queue mail") until the transaction
--- ends, for a caller that compares it with what it saw before. Raises HW003.
+-- Lock a job, trigger, template, connector, tenant, worker (by id), definition (by kind) or setting ("queue mail") until the
+-- transaction ends, for a caller that compares it with what it saw before. Raises HW003.
 create function headway.lock_row(p_noun text, p_ref text, p_tenant uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -137,6 +137,8 @@ begin
       perform from headway.definitions d where d.kind = p_ref and headway.trusted() for update;
     when 'tenant' then
       perform from headway.tenants t where t.id = p_ref::uuid and headway.trusted() for update;
+    when 'worker' then
+      perform from headway.workers w where w.id = p_ref::uuid and headway.trusted() for update;
     when 'setting' then
       perform headway.lock_setting(p_ref) where headway.trusted();
   end case;

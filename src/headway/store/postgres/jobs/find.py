@@ -26,14 +26,14 @@ _FILTER = """
    and ($6::text is null or j.correlation_id = $6)
    and ($7::text is null or j.unique_key = $7)
    and ($8::uuid is null or j.retry_of = $8)
-   and ($9::uuid is null or j.group_id = $9)
+   and ($9::uuid[] is null or j.group_id = any ($9))
    and ($10::uuid is null or j.parent_id = $10)
    and ($11::timestamptz is null or j.created_at > $11)
    and ($12::timestamptz is null or j.created_at < $12)
    and ($13::text[] is null or j.tags @> $13)
    and ($14::text[] is null or j.tags && $14)
    and ($15::jsonb[] is null or j.meta::jsonb @> all ($15))
-   and ($16::text is null or j.train = $16)
+   and ($16::text[] is null or j.train = any ($16))
    and ($17::uuid is null or j.id >= $17)
    and ($18::uuid is null or j.id <= $18)
    and ($19::uuid[] is null or j.id = any ($19))
@@ -388,14 +388,14 @@ def _params(where: Filter) -> list[Any]:
         where.correlation_id,
         where.unique_key,
         where.retry_of,
-        where.group_id,
+        several(where.group_id),
         where.parent_id,
         where.created_after,
         where.created_before,
         several(where.tags),
         several(where.any_tags),
         None if where.meta is None else [_nested(path, value) for path, value in where.meta],
-        where.train,
+        several(where.train),
         where.id_from,
         where.id_to,
         several(where.ids),

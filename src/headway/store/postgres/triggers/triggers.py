@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headway.model.checks import check_trigger, check_trigger_change
 from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType
 from headway.store.ops import Op, Row, Statement, Steps
@@ -29,7 +31,7 @@ _FIND_TRIGGERS = (
  where ($1::uuid is null or t.tenant_id = $1)
    and ($2::text is null or t.type = $2)
    and ($3::text is null or t.name = $3)
-   and ($4::text is null or t.event = $4)
+   and ($4::text[] is null or t.event = any ($4))
    and ($5::uuid is null or t.id > $5)
    and ($7::uuid is null or t.id = $7)
  order by t.id
@@ -69,14 +71,14 @@ class TriggerVerbs:
         tenant_id: str | None,
         type: TriggerType | None,  # noqa: A002
         name: str | None,
-        event: str | None,
+        events: Sequence[str] | None,
         limit: int,
         after: str | None,
         only: str | None = None,
     ) -> Op[list[Trigger]]:
         return read(
             _FIND_TRIGGERS,
-            [tenant_id, type, name, event, after, limit, only],
+            [tenant_id, type, name, None if events is None else list(events), after, limit, only],
             lambda rows: [read_trigger(row) for row in rows],
         )
 

@@ -10,7 +10,7 @@ and (?5 is null or jobs.source in (select value from json_each(?5)))
 and (?6 is null or jobs.correlation_id = ?6)
 and (?7 is null or jobs.unique_key = ?7)
 and (?8 is null or jobs.retry_of = ?8)
-and (?9 is null or jobs.group_id = ?9)
+and (?9 is null or jobs.group_id in (select value from json_each(?9)))
 and (?10 is null or jobs.parent_id = ?10)
 and (?11 is null or jobs.created_at > ?11)
 and (?12 is null or jobs.created_at < ?12)
@@ -32,7 +32,7 @@ and (?15 is null or json_valid(jobs.meta) and not exists (
     and json_extract(jobs.meta, json_extract(wanted.value, '$[0]')) is json_extract(wanted.value, '$[2]'), 0
   )
 ))
-and (?16 is null or jobs.train = ?16)
+and (?16 is null or jobs.train in (select value from json_each(?16)))
 and (?17 is null or jobs.id >= ?17)
 and (?18 is null or jobs.id <= ?18)
 and (?19 is null or jobs.id in (select value from json_each(?19)))
@@ -98,7 +98,7 @@ where jobs.retry_of = ?8
 -- name: members
 select jobs.id, jobs.priority, jobs.position
 from jobs indexed by jobs_group
-where jobs.group_id = ?9
+where jobs.group_id in (select value from json_each(?9))
   and {matches};
 
 -- name: spawned

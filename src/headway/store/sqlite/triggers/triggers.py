@@ -87,16 +87,17 @@ class TriggerVerbs(Verbs):
         tenant_id: str | None,
         type: TriggerType | None,  # noqa: A002 - the contract's word
         name: str | None,
-        event: str | None,
+        events: Sequence[str] | None,
         limit: int,
         after: str | None,
         only: str | None = None,
     ) -> Op[list[Trigger]]:
         def steps() -> Steps[list[Trigger]]:
-            if tenant_id and type and name and not (event or after or only):
+            if tenant_id and type and name and events is None and not (after or only):
                 rows = yield Statement(_SQL["named"], (tenant_id, type, name))
             else:
-                rows = yield Statement(_SQL["page"], (tenant_id, type, name, event, after or "", limit, only))
+                wanted = None if events is None else json_list(events)
+                rows = yield Statement(_SQL["page"], (tenant_id, type, name, wanted, after or "", limit, only))
             return list((yield from read_triggers([trigger_id for (trigger_id,) in rows])).values())
 
         return SqliteOp(steps, writes=False)

@@ -6,7 +6,7 @@ from triggers
 where (?1 is null or tenant_id = ?1)
   and (?2 is null or type = ?2)
   and (?3 is null or name = ?3)
-  and (?4 is null or event = ?4)
+  and (?4 is null or event in (select value from json_each(?4)))
   and id > ?5
   and (?7 is null or id = ?7)
 order by id
