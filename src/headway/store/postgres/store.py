@@ -23,7 +23,8 @@ try:
     from headway.store.postgres.engine.decode import as_text
     from headway.store.postgres.engine.errors import LOCKED, STALE, translated, worth_another_try
     from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool, parameters
-    from headway.store.postgres.engine.tenant_connections import TenantConnections, atransaction, transaction
+    from headway.store.postgres.engine.tenant_connections import TenantConnections
+    from headway.store.postgres.engine.transaction import atransaction, transaction
     from headway.store.postgres.ops import PostgresOps
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
@@ -31,7 +32,6 @@ except ImportError as missing:  # pragma: no cover
 T = TypeVar("T")
 
 _TRIES = (3, 2, 1, 0)  # how many more tries are left at each
-_SESSION = "select set_config('headway.tenant_id', $1, true)"
 _LARGEST = 512 * 1024 * 1024  # characters of one statement; PostgreSQL takes a gigabyte
 
 
@@ -163,14 +163,10 @@ class PostgresStore:
             if not self._root._checked:
                 self._judge(drive(state(), execute))
             steps = op.alone or op.steps
-            if self._walled and (role := drive(self._tenants.role(), execute)) is not None:
-                with transaction(conn, role, str(self._tenant_id)):
-                    return drive(steps(), execute)
             if self._tenant_id is None and not op.atomic:
                 return drive(steps(), execute)
-            with conn.transaction():
-                if self._tenant_id is not None:
-                    cursor.execute(_SESSION, (self._tenant_id,))
+            role = drive(self._tenants.role(), execute) if self._walled else None
+            with transaction(conn, role=role, tenant_id=self._tenant_id):
                 return drive(steps(), execute)
         except psycopg.Error as error:
             if error.sqlstate in STALE:
@@ -187,14 +183,10 @@ class PostgresStore:
                 if not self._root._checked:
                     self._judge(await adrive(state(), execute))
                 steps = op.alone or op.steps
-                if self._walled and (role := await adrive(self._tenants.role(), execute)) is not None:
-                    async with atransaction(conn, role, str(self._tenant_id)):
-                        return await adrive(steps(), execute)
                 if self._tenant_id is None and not op.atomic:
                     return await adrive(steps(), execute)
-                async with conn.transaction():
-                    if self._tenant_id is not None:
-                        await cursor.execute(_SESSION, (self._tenant_id,))
+                role = await adrive(self._tenants.role(), execute) if self._walled else None
+                async with atransaction(conn, role=role, tenant_id=self._tenant_id):
                     return await adrive(steps(), execute)
             except psycopg.Error as error:
                 if error.sqlstate in STALE:
