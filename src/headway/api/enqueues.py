@@ -129,18 +129,11 @@ class _Lane:
 
     async def _store(self, batch: list[_Waiting]) -> bool:
         """Store the jobs and answer their requests; False if they have to be stored one by one."""
-        store = self._app.store
         rows: list[Brief] = []
-        # SQLite does both in one visit to the writer's thread; PostgreSQL would need a transaction of two statements
-        reads_along = store.dialect == "sqlite"
         try:
             done = await self._verbs.aenqueue_many(
-                [each.job for each in batch],
-                request=[each.request for each in batch],
-                rows=rows if reads_along else None,
+                [each.job for each in batch], request=[each.request for each in batch], rows=rows
             )
-            if not reads_along:
-                rows = await store.arun(store.ops.brief([each.id for each in done]))
         except Exception as error:
             if len(batch) > 1 and isinstance(error, HeadwayError) and not isinstance(error, StoreError):
                 return False
