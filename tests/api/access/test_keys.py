@@ -181,10 +181,20 @@ def test_a_database_that_is_away_makes_nobody_a_stranger(app: Headway, monkeypat
             for _ in range(120):
                 with pytest.raises(StoreUnavailable):
                     await keys.check(f"Bearer {made.text}", "10.0.0.1")
+        with monkeypatch.context() as silent:
+            silent.setattr(type(app.store), "arun", _silent)
+            for _ in range(120):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0):
+                        await keys.check(f"Bearer {made.text}", "10.0.0.1")
         assert (await keys.check(f"Bearer {made.text}", "10.0.0.1")).id == made.key.id
         await app.aclose()
 
     asyncio.run(ask())
+
+
+async def _silent(*_: Any, **__: Any) -> None:
+    await asyncio.sleep(60)
 
 
 def test_many_requests_with_a_key_that_is_new_here_are_one_look_up(app: Headway, monkeypatch: Any) -> None:

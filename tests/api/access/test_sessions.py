@@ -11,7 +11,7 @@ import headway
 from headway import Headway
 from headway.api import Api
 from headway.clock import from_micros
-from headway.errors import ConfigError
+from headway.errors import ConfigError, StoreUnavailable
 from tests.api.conftest import Client
 
 
@@ -121,6 +121,20 @@ def test_a_session_of_a_key_that_expires_ends_with_it(app: Headway, api: Api, lo
     assert said["expires_at"] == said["valid_until"] == said["key"]["expires_at"]
     assert made.key.expires_at is not None
     assert made.key.expires_at - from_micros(app.clock.now()) <= timedelta(minutes=10)
+
+
+def test_a_database_that_is_away_locks_no_session_out(
+    app: Headway, api: Api, loop: Any, client: Any, keys: dict[str, str], monkeypatch: Any
+) -> None:
+    browser = Browser(api, loop, cookie_of(client(keys["viewer"]).post("/session")))
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(type(app.store), "arun", away)
+        assert {browser.get("/session").status_code for _ in range(120)} == {503}
+    assert browser.get("/session").status_code == 200
 
 
 def test_sessions_have_settings(app: Headway) -> None:

@@ -6,6 +6,7 @@ import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -15,7 +16,6 @@ from headway.api.access.rates import Strangers
 from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.clock import from_micros
-from headway.errors import HeadwayError
 from headway.model.access import ApiKey, StoredKey
 from headway.model.key_text import read_key
 
@@ -61,26 +61,18 @@ class Keys:
         if given is None:
             raise Refused(401, "this is not a key, or a character of it is missing", headers=_CHALLENGE)
         is_new = given.id not in self._found and given.id not in self._lookups
-        if is_new:
-            self.strangers.take(address)
-        try:
+        with self.strangers.looked_up(address) if is_new else nullcontext():
             stored = await self._stored(given.id)
-        except HeadwayError:
-            if is_new:
-                self.strangers.give_back(address)  # the database is away: nobody knows whether it is a stranger's
-            raise
-        # an unknown key takes as long as a wrong one
-        same = hmac.compare_digest(given.secret_hash, _NO_HASH if stored is None else stored.secret_hash)
-        now = from_micros(self._app.clock.now())
-        if stored is None or not same or stored.key.mode != given.mode or not stored.key.is_valid(now):
-            raise Refused(
-                401,
-                "this key is unknown, revoked or expired",
-                fix="use another one; headway keys create makes a key",
-                headers=_CHALLENGE,
-            )
-        if is_new:
-            self.strangers.give_back(address)
+            # an unknown key takes as long as a wrong one
+            same = hmac.compare_digest(given.secret_hash, _NO_HASH if stored is None else stored.secret_hash)
+            now = from_micros(self._app.clock.now())
+            if stored is None or not same or stored.key.mode != given.mode or not stored.key.is_valid(now):
+                raise Refused(
+                    401,
+                    "this key is unknown, revoked or expired",
+                    fix="use another one; headway keys create makes a key",
+                    headers=_CHALLENGE,
+                )
         self._note_use(stored.key, now)
         self._checked[sent] = stored
         if len(self._checked) > _MOST:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import ceil
 
 from headway.api.serving.settings import Rate, ServerSettings
@@ -48,10 +49,24 @@ class Rates:
 
 class Strangers:
     """How often one address may ask with keys or cookies that this process does not know: each costs a look at the
-    database. What turns out to be valid is given back."""
+    database."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._buckets = _Buckets(Rate(100, 60_000), monotonic)
+
+    @contextmanager
+    def looked_up(self, address: str) -> Iterator[None]:
+        """Around a look at the database, and what is said of it: it counts where that is `Refused`, and not where the
+        key is valid, or the database did not say. Raises `Refused` with 429 for too many."""
+        self.take(address)
+        try:
+            yield
+        except Refused:
+            raise
+        except BaseException:  # away, or silent, which cancels the request
+            self._buckets.give_back(address)
+            raise
+        self._buckets.give_back(address)
 
     def take(self, address: str) -> None:
         """Raises `Refused` with 429."""
@@ -63,9 +78,6 @@ class Strangers:
                 fix="use a valid key; ask again after the seconds that Retry-After says",
                 headers={"Retry-After": str(max(1, ceil(wait_s)))},
             )
-
-    def give_back(self, address: str) -> None:
-        self._buckets.give_back(address)
 
 
 class _Buckets:

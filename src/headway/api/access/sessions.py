@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 
 from starlette.requests import Request
@@ -54,14 +55,11 @@ class Sessions:
             )
         secret_hash = _hash(secret)
         is_new = secret_hash not in self._found and secret_hash not in self._lookups
-        if is_new:
-            self._keys.strangers.take(address_of(request))
-        found = await self._session(secret_hash)
-        key = None if found is None else await self._keys.valid(found.key_id)
-        if found is None or key is None:
-            raise Refused(401, "this session is over", fix="log in again", headers={"WWW-Authenticate": "Bearer"})
-        if is_new:
-            self._keys.strangers.give_back(address_of(request))
+        with self._keys.strangers.looked_up(address_of(request)) if is_new else nullcontext():
+            found = await self._session(secret_hash)
+            key = None if found is None else await self._keys.valid(found.key_id)
+            if found is None or key is None:
+                raise Refused(401, "this session is over", fix="log in again", headers={"WWW-Authenticate": "Bearer"})
         self._note_use(secret_hash, found)
         return key
 
