@@ -105,6 +105,9 @@ class Logger:
             len(handlers) == 1
             and isinstance(handlers[0], _Lines)
             and handlers[0].joins
+            and handlers[0].level <= level
+            and self._inner.propagate
+            and _OURS.propagate
             and not (self._inner.handlers or _OURS.handlers or handlers[0].filters)
             and self._inner.filters == [_redact_traceback]
             and handlers[0].join(self._inner.name, level, fields)

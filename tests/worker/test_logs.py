@@ -222,3 +222,26 @@ def test_a_server_writes_the_lines_of_a_turn_together(log_stream: Callable[..., 
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()][3:] == [
         *("four", "five", "five and a half", "six")
     ]
+
+
+@pytest.mark.parametrize("silenced", ["the handler's level", "the logger", "all of ours"])
+def test_a_server_writes_no_line_that_the_application_silenced(
+    log_stream: Callable[..., io.StringIO], monkeypatch: pytest.MonkeyPatch, silenced: str
+) -> None:
+    stream = log_stream("info", json=True)
+    logs.join_lines()
+    log = logs.get_logger("headway.test")
+    match silenced:
+        case "the handler's level":
+            logging.root.handlers[0].setLevel(logging.WARNING)
+        case "the logger":
+            monkeypatch.setattr(log._inner, "propagate", False)
+        case _:
+            monkeypatch.setattr(logging.getLogger("headway"), "propagate", False)
+
+    async def turn() -> None:
+        log.info("request")
+        await asyncio.sleep(0)
+
+    asyncio.run(turn())
+    assert stream.getvalue() == ""
