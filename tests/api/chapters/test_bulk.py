@@ -80,6 +80,19 @@ def test_every_action_and_what_is_refused(app: Headway, client: Any, keys: dict[
     assert [job.id for job in acme.jobs()] == ids[2:]
 
 
+def test_a_change_that_one_kind_does_not_allow_changes_none(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    app.change_definition("report", enqueuer_may={"queue": ["fast"]})
+    acme, ask = app.tenant("acme"), client(keys["operator"])
+    acme.enqueue("report")
+    acme.enqueue("welcome", {"user_id": 1})
+    move = {"action": "change", "filter": {"queue": ["default", "mail"]}, "change": {"queue": "fast"}, "expect": 2}
+    said = ask.post("/jobs/actions", json=move)
+    assert (said.status_code, said.json()["code"]) == (403, "NotAllowed"), said.text
+    assert {job.queue for job in acme.jobs()} == {"default", "mail"}
+    said = ask.post("/jobs/actions", json=move | {"filter": {"kind": ["report"]}, "expect": 1})
+    assert (said.status_code, said.json()["done"]) == (200, 1), said.text
+
+
 def test_a_dry_run_can_be_acted_on_for_ten_minutes(app: Headway, loop: Any, clock: Any, hold_postgres: Any) -> None:
     held = Headway(app.url, clock=clock.held)
     in_time = nullcontext() if app.store.dialect == "sqlite" else hold_postgres(app.url, clock)

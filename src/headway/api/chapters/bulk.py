@@ -193,9 +193,11 @@ async def _act(call: Call[Any, Any], asked: ActionIn, ids: list[str]) -> int:
             return await call.verbs.adelete_jobs(reason=asked.reason, actor=call.actor, **filters)
     assert asked.change is not None
     changes = changes_of(asked.change, {})
-    done = 0
-    for job in await call.verbs.ajobs(limit=_AT_ONCE, order="oldest", raw=True, **filters):
+    jobs = await call.verbs.ajobs(limit=_AT_ONCE, order="oldest", raw=True, **filters)
+    for job in jobs:  # first: a refusal says that nothing was done
         await check_change(call, job, changes)
+    done = 0
+    for job in jobs:
         try:
             await call.verbs.achange(job.id, actor=call.actor, **changes)
             done += 1
