@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headway import Headway
+from headway.errors import StoreUnavailable
 from tests.api.workers.conftest import Worker
 
 
@@ -300,6 +303,23 @@ def test_a_worker_that_was_reaped_begins_anew(app: Headway, work: Any) -> None:
     assert work.many("heartbeat", jobs=[{"id": job["id"], "fence": 1}]).status_code == 409
     assert work.claim("none") == []
     assert work.id in [worker.id for worker in app.workers()]
+
+
+def test_a_queue_that_could_not_be_noted_is_noted_at_the_next_claim(
+    app: Headway, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work.claim("mail")
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(app.store.ops, "heartbeat", away)
+        said = work.ask.post("/worker/jobs/claim", json={"worker_id": work.id, "queues": ["reports"], "limit": 10})
+        assert said.status_code == 503
+    work.claim("reports")
+    (worker,) = [each for each in app.workers() if each.id == work.id]
+    assert worker.queues == {"mail": 10, "reports": 10}
 
 
 def test_pauses_and_limits_hold(app: Headway, work: Any) -> None:

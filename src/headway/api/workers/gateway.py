@@ -79,14 +79,15 @@ class Gateway:
             await self.check(worker_id, key.id)
         _, known, _ = self._known[worker_id]
         if not known.issuperset(queues):
-            if len(known.union(queues)) > _MOST_QUEUES:
+            served = sorted(known.union(queues))
+            if len(served) > _MOST_QUEUES:
                 raise Refused(422, f"one worker claims from up to {_MOST_QUEUES:,} queues: start another one for these")
-            known.update(queues)
             store = self._app.store
-            # listed as busy: the server polls for this worker, and counts itself in the fleet's pace
-            served = (dict.fromkeys(sorted(known), slots), slots)
             held: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id))
-            await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=sorted(known), serves=served))
+            # listed as busy: the server polls for this worker, and counts itself in the fleet's pace
+            serves = (dict.fromkeys(served, slots), slots)
+            await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=served, serves=serves))
+            known.update(queues)
 
     async def _add(
         self, worker_id: str, key: ApiKey, queues: Sequence[str], kinds: Sequence[str], slots: int, said: dict[str, str]
