@@ -7,9 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import pytest
 
 from headway import Headway
 from headway.api import Api
+from headway.api.workers.caretaker import Caretaker
+from headway.errors import StoreUnavailable
+from headway.worker.trigger_runner import TriggerRunner
 
 
 def _welcome(app: Headway, count: int = 1, **options: Any) -> list[str]:
@@ -105,3 +109,23 @@ def test_a_client_that_goes_away_gives_its_jobs_back(
     loop.run_until_complete(api(scope, receive, send))
     (job,) = app.jobs()
     assert (job.status, job.fence, app.attempts(job.id)) == ("queued", 1, [])
+
+
+def test_a_server_that_could_not_begin_to_work_leaves_no_connections(
+    postgres_migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Headway(postgres_migrated_url)
+    caretaker = Caretaker(app, "1", lambda: None)
+
+    async def away(_: Any) -> None:
+        raise StoreUnavailable("away")
+
+    async def begin() -> None:
+        monkeypatch.setattr(TriggerRunner, "begin", away)
+        with pytest.raises(StoreUnavailable):
+            await caretaker.start()
+        (pool,) = caretaker._store._apool._of_loop.values()  # type: ignore[attr-defined]
+        assert pool.idle == []
+        await app.aclose()
+
+    asyncio.run(begin())

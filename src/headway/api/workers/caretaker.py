@@ -48,8 +48,12 @@ class Caretaker:
 
     async def start(self) -> None:
         """Raises what the store raises if it cannot be reached."""
-        await self._lease.begin()
-        await self._triggers.begin()
+        try:
+            await self._lease.begin()
+            await self._triggers.begin()
+        except BaseException:
+            await self._store.leave_loop()  # each claim tries again, with another caretaker
+            raise
         self._running = (self._lease.loop, *self._maintenance.loops, self._triggers.loop)
         for loop in self._running:
             loop.start()
