@@ -10,6 +10,7 @@ import pytest
 import headway
 from headway import Headway
 from headway.api import Api
+from headway.api.access.sessions import _hash
 from headway.clock import from_micros
 from headway.errors import ConfigError, StoreUnavailable
 from tests.api.conftest import Client
@@ -121,6 +122,26 @@ def test_a_session_of_a_key_that_expires_ends_with_it(app: Headway, api: Api, lo
     assert said["expires_at"] == said["valid_until"] == said["key"]["expires_at"]
     assert made.key.expires_at is not None
     assert made.key.expires_at - from_micros(app.clock.now()) <= timedelta(minutes=10)
+
+
+def test_a_session_that_was_ended_is_over_though_others_ask_meanwhile(
+    app: Headway, api: Api, loop: Any, client: Any, keys: dict[str, str], monkeypatch: Any
+) -> None:
+    cookie = cookie_of(client(keys["viewer"]).post("/session"))
+    browser, asking = Browser(api, loop, cookie), Browser(api, loop, cookie, sec_fetch_site="same-origin")
+    delete_session, arun = app.store.ops.delete_session, type(app.store).arun
+
+    async def asked_meanwhile(store: Any, op: Any, **options: Any) -> Any:
+        if op is deleting:
+            monkeypatch.setattr(type(app.store), "arun", arun)
+            assert (await browser._ask("GET", "/api/v1/session", browser._headers, {})).status_code == 200
+        return await arun(store, op, **options)
+
+    deleting = delete_session(_hash(cookie.removeprefix("headway=")))
+    monkeypatch.setattr(app.store.ops, "delete_session", lambda _: deleting)
+    monkeypatch.setattr(type(app.store), "arun", asked_meanwhile)
+    assert asking("DELETE", "/session").status_code == 204
+    assert browser.get("/session").status_code == 401
 
 
 def test_a_database_that_is_away_locks_no_session_out(

@@ -79,9 +79,10 @@ class Sessions:
         """End the request's session, if it has one; the cookie to set."""
         secret = request.cookies.get(cookie_name(request))
         if secret:
+            await self._app.store.arun(self._app.store.ops.delete_session(_hash(secret)))
+            # afterwards: another request of the page may have looked it up meanwhile
             self._found.pop(_hash(secret), None)
             self._used.pop(_hash(secret), None)
-            await self._app.store.arun(self._app.store.ops.delete_session(_hash(secret)))
         return _cookie(request, "", 0)
 
     async def write_uses(self) -> None:
