@@ -99,6 +99,9 @@ def test_the_last_use_is_stored_when_the_database_is_back(app: Headway, monkeypa
         await keys.write_uses()
         await keys.check(f"Bearer {made.text}")
         assert keys._used == {}, "no write for each request"
+        await keys.check(f"Bearer {app.create_api_key('other', 'superadmin').text}")
+        await keys.write_uses()
+        assert made.key.id not in keys._written, "it does not grow with every key that was ever used"
         await app.aclose()
 
     asyncio.run(use())

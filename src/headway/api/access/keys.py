@@ -37,7 +37,7 @@ class Keys:
         self._lookups = Lookups(self._look_up)
         self._checked: OrderedDict[bytes, StoredKey] = OrderedDict()  # by a hash of what was sent: no secret is kept
         self._used: dict[str, datetime] = {}  # what the database does not know yet
-        self._written: dict[str, datetime] = {}
+        self._written: dict[str, datetime] = {}  # what it was told last: a key in `_found` may be older
         self.strangers = Strangers(monotonic)
 
     async def check(self, authorization: str | None, address: str = "") -> ApiKey:
@@ -102,6 +102,7 @@ class Keys:
             except BaseException:
                 self._used = used | self._used  # kept for the next round, with the time it was used
                 raise
+            self._written = used | self._used  # the keys of earlier rounds have been read again since
 
     async def _stored(self, key_id: str) -> StoredKey | None:
         found, until = self._found.get(key_id) or self._unknown.get(key_id) or (None, 0.0)
