@@ -104,7 +104,7 @@ class Api:
         _ = app._tracing  # where OpenTelemetry is wanted and missing, say so now
         self._add("GET", "/healthz", self._healthz)
         self._add("GET", "/readyz", self._readyz)
-        self._add("GET", "/metrics", self._metrics)
+        self._add("GET", "/metrics", self._guarded(self._metrics))
         self._add("GET", f"{PREFIX}/openapi.json", self._for_callers(self._openapi))
         self._add("GET", f"{PREFIX}/docs", self._for_callers(self._docs))
         self._add("GET", f"{PREFIX}/login/oidc", self._oidc("begin"))
@@ -200,30 +200,35 @@ class Api:
         except HeadwayError as error:
             _log.warning("the last uses of keys and sessions could not be stored", error=str(error))
 
-    def _endpoint(self, route: Route) -> Endpoint:
+    def _guarded(self, answer: Endpoint) -> Endpoint:
+        """The same; what it raises becomes a problem, and a silent database is 503."""
+
         async def endpoint(request: Request) -> Response:
-            exchange = Exchange.of(request)
             try:
                 async with self._watch.request():
-                    if self._schema.is_due:
-                        await self._schema.check()
-                    return await answered(request)
+                    return await answer(request)
             except Exception as error:
-                return self._problem(error, exchange)
+                return self._problem(error, Exchange.of(request))
 
-        async def answered(request: Request) -> Response:
-            sent = Exchange.of(request).sent
+        return endpoint
+
+    def _endpoint(self, route: Route) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            if self._schema.is_due:
+                await self._schema.check()
+            exchange = Exchange.of(request)
+            sent = exchange.sent
             key = await self.counted_caller(request)
             check_role(key, route.roles)
             _refuse_nul(request.scope["path_params"])
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
-            Exchange.of(request).tenant_id = verbs.tenant_id
+            exchange.tenant_id = verbs.tenant_id
             body = b"" if route.upload else await read_body(request, route.limit)
             query = request.query_params.multi_items() if request.scope["query_string"] else []
             call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
             return _response(await _within(route, call))
 
-        return endpoint
+        return self._guarded(answer)
 
     async def caller(self, request: Request) -> ApiKey:
         """Who asks, with their rights, in the shape of a key; raises `Refused`."""
@@ -312,35 +317,24 @@ class Api:
     def _oidc(self, step: Literal["begin", "end"]) -> Endpoint:
         """A browser on its way to the issuer, or back: it has no key yet."""
 
-        async def endpoint(request: Request) -> Response:
-            exchange = Exchange.of(request)
-            try:
-                login = self._callers.login
-                if login is None:
-                    raise Refused(
-                        404, "browsers cannot log in here", fix="set issuer and client_id in [oidc] of headway.toml"
-                    )
-                async with self._watch.request():
-                    return await (login.begin if step == "begin" else login.end)(request)
-            except Exception as error:
-                return self._problem(error, exchange)
+        async def answer(request: Request) -> Response:
+            login = self._callers.login
+            if login is None:
+                raise Refused(
+                    404, "browsers cannot log in here", fix="set issuer and client_id in [oidc] of headway.toml"
+                )
+            return await (login.begin if step == "begin" else login.end)(request)
 
-        return endpoint
+        return self._guarded(answer)
 
     def _for_callers(self, describe: Callable[[Request], Response]) -> Endpoint:
         """Readable with any key, session or token, and not without one."""
 
-        async def endpoint(request: Request) -> Response:
-            exchange = Exchange.of(request)
-            try:
-                async with self._watch.request():
-                    key = await self._callers.check(request)
-                exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
-                return describe(request)
-            except Exception as error:
-                return self._problem(error, exchange)
+        async def answer(request: Request) -> Response:
+            await self.caller(request)
+            return describe(request)
 
-        return endpoint
+        return self._guarded(answer)
 
     def _problem(self, error: Exception, exchange: Exchange) -> Response:
         request_id = exchange.request_id
@@ -356,13 +350,8 @@ class Api:
 
     async def _metrics(self, request: Request) -> Response:
         """For Prometheus, with the key of a super admin: it covers every tenant."""
-        exchange = Exchange.of(request)
-        try:
-            async with self._watch.request():
-                check_role(await self.caller(request), SUPERADMINS)
-            return Response(await asyncio.to_thread(self.app.metrics), 200, media_type=_METRICS_TYPE)
-        except Exception as error:
-            return self._problem(error, exchange)
+        check_role(await self.caller(request), SUPERADMINS)
+        return Response(await asyncio.to_thread(self.app.metrics), 200, media_type=_METRICS_TYPE)
 
     async def _readyz(self, request: Request) -> Response:
         try:
