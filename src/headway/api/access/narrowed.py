@@ -3,7 +3,7 @@ is narrowed by the same rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,11 +14,10 @@ from headway.model.event import Event
 from headway.model.fleet import Queue, Worker
 from headway.model.job import Counted, Job
 from headway.model.machine import StepExecution
+from headway.model.status import UNFINISHED
 
 if TYPE_CHECKING:
     from headway.api.call import Call
-
-_UNFINISHED = ("queued", "scheduled", "held", "running", "waiting")
 
 
 def is_narrowed(call: Call[Any, Any]) -> bool:
@@ -26,8 +25,27 @@ def is_narrowed(call: Call[Any, Any]) -> bool:
     return bool(call.key.queues or call.key.kinds)
 
 
+def seen_names(asked: Sequence[str], allowed: Sequence[str]) -> tuple[str, ...] | None:
+    """The queues or kinds to look at: those that were asked for, as far as the key may see them. None: all."""
+    if not allowed:
+        return tuple(asked) or None
+    both = tuple(name for name in asked if name in allowed) if asked else tuple(allowed)
+    return both or ("-",)  # nothing has this name, so nothing matches
+
+
 def may_see(call: Call[Any, Any], job: Job) -> bool:
     return call.may_touch(queue=job.queue, kind=job.kind)
+
+
+def may_see_kind(call: Call[Any, Any], kind: str, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether the key may see the jobs that this kind's definition, with these options over it, would make."""
+    return call.may_touch(queue=queue_of(call, kind, options or {}), kind=kind)
+
+
+def queue_of(call: Call[Any, Any], kind: str, options: Mapping[str, Any]) -> str:
+    """The queue of such jobs; the definitions must have been learned."""
+    definition = call.verbs.known_definition(kind)
+    return options.get("queue") or ("default" if definition is None else definition.queue)
 
 
 async def visible_job(call: Call[Any, Any]) -> Job:
@@ -99,7 +117,7 @@ async def seen_counts(call: Call[Any, Any]) -> list[Counted]:
 async def _of_kinds(call: Call[Any, Any], queue: Queue, counted: Sequence[Counted]) -> Queue:
     counts: dict[Any, int] = {}
     for each in counted:
-        if each.status in _UNFINISHED:
+        if each.status in UNFINISHED:
             counts[each.status] = counts.get(each.status, 0) + each.count
     oldest = None
     if counts.get("queued"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,7 +18,7 @@ from headway.api.wire.views import JobView, job_view
 from headway.errors import Duplicate, NotAllowed, NotFound
 from headway.model.job import Job, Source
 from headway.model.job_list import MOST
-from headway.model.status import FINISHED, Status
+from headway.model.status import FINISHED, STATUSES, UNFINISHED, Status
 
 routes = Routes("bulk actions")
 
@@ -26,13 +26,11 @@ _AT_ONCE = 1_000
 _MOST_SELECTED = 1_000
 _SAMPLE = 10
 Action = Literal["cancel", "retry", "change", "delete"]
-_STATUSES: tuple[Status, ...] = get_args(Status)
-_UNFINISHED = tuple(each for each in _STATUSES if each not in FINISHED)
 _FITTING: dict[Action, tuple[Status, ...]] = {
-    "cancel": _UNFINISHED,
-    "change": tuple(each for each in _UNFINISHED if each != "running"),
-    "retry": tuple(FINISHED),
-    "delete": tuple(FINISHED),
+    "cancel": UNFINISHED,
+    "change": tuple(each for each in UNFINISHED if each != "running"),
+    "retry": FINISHED,
+    "delete": FINISHED,
 }
 
 
@@ -146,7 +144,7 @@ async def _find(call: Call[Any, Any], asked: ActionIn) -> tuple[list[str], list[
         raise Refused(422, "the filter is empty: say which jobs", faults=[Fault("empty", "/filter")])
     # the database leaves out what the action cannot be done to: reading it here could take forever
     fitting = _FITTING[asked.action or "retry"]
-    statuses = [each for each in filters["status"] or fitting if each in fitting or each not in _STATUSES]
+    statuses = [each for each in filters["status"] or fitting if each in fitting or each not in STATUSES]
     if not statuses:
         return [], [], False
     filters["status"] = statuses

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from headway.api.access.narrowed import may_see_kind
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
@@ -72,7 +73,7 @@ async def list_connectors(call: Call[None, ConnectorQuery]) -> Listed:
         return await call.verbs.aconnectors(kind=call.query.kind, limit=count, after=after)
 
     return await page(
-        "connectors", call.query, fetch, key=lambda each: each.id, visible=lambda each: _is_visible(call, each)
+        "connectors", call.query, fetch, key=lambda each: each.id, visible=lambda each: may_see_kind(call, each.kind)
     )
 
 
@@ -160,11 +161,6 @@ async def _visible(call: Call[Any, Any]) -> Connector:
     ref = call.params["id"]
     await call.verbs.alearn(None)
     connector = await call.verbs.aget_connector(UUID(ref) if is_id(ref) else ref)
-    if not _is_visible(call, connector):
+    if not may_see_kind(call, connector.kind):
         raise NotFound(f"there is no connector {ref!r}")
     return connector
-
-
-def _is_visible(call: Call[Any, Any], connector: Connector) -> bool:
-    definition = call.verbs._definitions.get(connector.kind)
-    return call.may_touch(queue="default" if definition is None else definition.queue, kind=connector.kind)

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, may_see
+from headway.api.access.narrowed import is_narrowed, may_see, seen_names
 from headway.api.call import Call
-from headway.api.chapters.stats import seen_names
 from headway.api.routes import VIEWERS, Routes
 from headway.api.wire.cursors import make_cursor, not_a_cursor, read_cursor
 from headway.api.wire.views import Listed

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, may_see, seen_counts, seen_queues, visible_job
+from headway.api.access.narrowed import is_narrowed, may_see, seen_counts, seen_names, seen_queues, visible_job
 from headway.api.call import Answer, Call
 from headway.api.routes import READERS, VIEWERS, MostCounted, Routes
 from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
@@ -112,8 +112,8 @@ def job_filters(query: Any, call: Call[Any, Any]) -> dict[str, Any]:
         raise Refused(422, "dedupe_key and unique_key mean the same, and differ")
     return {
         "status": tuple("dead" if each == "dead_letter" else each for each in query.status) or None,
-        "kind": _narrowed(kinds, call.key.kinds) or None,
-        "queue": _narrowed(query.queue, call.key.queues) or None,
+        "kind": seen_names(kinds, call.key.kinds),
+        "queue": seen_names(query.queue, call.key.queues),
         "source": query.source or None,
         "tags": query.tag or None,
         "train": query.train or None,
@@ -124,14 +124,6 @@ def job_filters(query: Any, call: Call[Any, Any]) -> dict[str, Any]:
         "created_before": query.created_before,
         "error": query.error,
     }
-
-
-def _narrowed(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """What was asked for, as far as the key may see it; a key without a list sees everything."""
-    if not allowed:
-        return asked
-    both = tuple(each for each in asked if each in allowed) if asked else allowed
-    return both or ("-",)  # nothing has this name, so nothing matches
 
 
 class SummaryQuery(msgspec.Struct, forbid_unknown_fields=True):

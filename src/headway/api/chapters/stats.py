@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, seen_names
 from headway.api.call import Call
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
 from headway.api.wire.views import Listed
@@ -79,7 +80,7 @@ async def list_stats(call: Call[None, StatQuery]) -> Listed:
 async def overview(call: Call[None, None]) -> Overview:
     """Tell what needs a person, most urgent first, and how much work there was in the last hour."""
     found = await call.verbs.aoverview()
-    if not (call.key.queues or call.key.kinds):
+    if not is_narrowed(call):
         return found
     stats = await call.verbs.astats(
         since="1h", queue=seen_names((), call.key.queues), kind=seen_names((), call.key.kinds)
@@ -103,13 +104,6 @@ async def admin_overview(call: Call[None, None]) -> AdminOverview:
     """Show all tenants side by side: what is queued, how much they did in the last hour, their share of the fleet."""
     found = await call.app.aoverview()
     return AdminOverview(found.at, found.problems, found.pulse, await call.app.aoverview_of_tenants())
-
-
-def seen_names(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The names to look at: those that were asked for, as far as the key may see them. None: all."""
-    if not allowed:
-        return asked or None
-    return tuple(name for name in asked if name in allowed) if asked else allowed
 
 
 def _touches(call: Call[Any, Any], problem: Problem) -> bool:

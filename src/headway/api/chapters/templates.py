@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, refuse_hidden
+from headway.api.access.narrowed import is_narrowed, may_see_kind, queue_of, refuse_hidden
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
@@ -17,7 +17,7 @@ from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
-from headway.errors import HeadwayError, NotAllowed, NotFound, Replayed
+from headway.errors import HeadwayError, NotFound, Replayed
 from headway.model.ids import is_id
 from headway.model.job import NewJob
 from headway.model.template import Template
@@ -71,7 +71,7 @@ async def list_templates(call: Call[None, PageQuery]) -> Listed:
         fetch,
         key=lambda each: each.id,
         show=template_view,
-        visible=lambda each: _is_visible(call, each),
+        visible=lambda each: may_see_kind(call, each.kind, each.options),
     )
 
 
@@ -159,9 +159,7 @@ async def _built(call: Call[TemplateRun, None]) -> NewJob:
         raise Refused(422, f"there is no option {unknown[0][:80]!r}", fix=f"known: {', '.join(sorted(_OPTIONS))}")
     options = stored_options(template.options, call.body.options)
     await _check_bounds(call, template.kind, options)
-    definition = call.verbs._definitions.get(template.kind)
-    queue = options.get("queue") or (definition.queue if definition is not None else "default")
-    call.check_touch(queue=queue, kind=template.kind)
+    call.check_touch(queue=queue_of(call, template.kind, options), kind=template.kind)
     own = {"created_by": str(call.actor)} | ({} if call.trace is None else {"trace_id": call.trace})
     return await call.verbs.abuild_from_template(UUID(template.id), call.body.payload, **{**call.body.options, **own})
 
@@ -173,11 +171,7 @@ def _tagged(template: Template, status: int = 200) -> Answer:
 async def _check_bounds(call: Call[Any, Any], kind: str, options: dict[str, Any]) -> None:
     """A template gives no more than an enqueue; raises `Refused`."""
     await call.verbs.alearn(None)
-    try:
-        call.verbs._definitions.check_bounds(kind, options)
-    except NotAllowed as error:
-        if call.key.role != "superadmin":
-            raise Refused(403, str(error), code="NotAllowed") from None
+    call.check_options(kind, options)
 
 
 async def _visible(call: Call[Any, Any]) -> Template:
@@ -185,12 +179,6 @@ async def _visible(call: Call[Any, Any]) -> Template:
     ref = call.params["id"]
     await call.verbs.alearn(None)
     template = await call.verbs.aget_template(UUID(ref) if is_id(ref) else ref)
-    if not _is_visible(call, template):
+    if not may_see_kind(call, template.kind, template.options):
         raise NotFound(f"there is no template {ref!r}")
     return template
-
-
-def _is_visible(call: Call[Any, Any], template: Template) -> bool:
-    definition = call.verbs._definitions.get(template.kind)
-    queue = template.options.get("queue") or (definition.queue if definition is not None else "default")
-    return call.may_touch(queue=queue, kind=template.kind)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from headway.api.access.narrowed import is_narrowed, may_see_kind
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
@@ -393,10 +394,8 @@ async def _visible(call: Call[Any, Any]) -> Trigger:
 def _is_visible(call: Call[Any, Any], trigger: Trigger) -> bool:
     kind = trigger.kind or trigger.template_kind
     if trigger.signal is not None:
-        return not call.key.kinds and not call.key.queues
-    definition = call.verbs._definitions.get(kind or "")
-    queue = trigger.options.get("queue") or (definition.queue if definition is not None else "default")
-    return call.may_touch(queue=queue, kind=kind or "")
+        return not is_narrowed(call)
+    return may_see_kind(call, kind or "", trigger.options)
 
 
 async def _change(call: Call[Any, Any], trigger: Trigger, changes: dict[str, Any]) -> Trigger:
