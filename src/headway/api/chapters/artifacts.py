@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 from headway.api.access.narrowed import is_narrowed, seen_ids
 from headway.api.call import Answer, Call
 from headway.api.routes import READERS, VIEWERS, WORKERS, Routes
+from headway.api.wire.cursors import not_a_cursor
 from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import ArtifactView, Listed, artifact_view
@@ -55,7 +56,7 @@ async def list_artifacts(call: Call[None, ArtifactQuery]) -> Listed:
 
     async def fetch(count: int, before: str | None) -> list[Artifact]:
         if before is not None and not is_id(before):
-            raise Refused(422, "the cursor is not valid")
+            raise not_a_cursor()
         return await call.verbs.aartifacts(query.job, limit=count, before=before)
 
     listed = await page("artifacts", query, fetch, key=lambda each: each.id)

@@ -43,7 +43,7 @@ async def list_errors(call: Call[None, ErrorQuery]) -> Listed:
     name = f"errors, {query.order}"
     after = read_cursor(name, query.cursor) or "0"
     if not after.isdecimal() or int(after) > MOST_READ:
-        raise not_a_cursor("it was not made here")
+        raise not_a_cursor()
     if query.job is not None and is_narrowed(call) and not may_see(call, await call.verbs.aget(query.job, raw=True)):
         return Listed([])
     found = await call.verbs.aerrors(

@@ -9,8 +9,8 @@ import msgspec
 from headway.api.access.narrowed import is_narrowed, seen_ids, visible_job
 from headway.api.call import Call
 from headway.api.routes import VIEWERS, Routes
+from headway.api.wire.cursors import not_a_cursor
 from headway.api.wire.pages import PageQuery, PartQuery, page, part
-from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import Listed
 from headway.model.job import AuditEntry
 
@@ -34,7 +34,7 @@ async def list_audit(call: Call[None, AuditQuery]) -> Listed:
 
     async def fetch(count: int, before: str | None) -> list[AuditEntry]:
         if before is not None and not (before.isascii() and before.isdigit() and len(before) < 19):
-            raise Refused(422, "the cursor is not valid", faults=[Fault("not valid", "cursor")])
+            raise not_a_cursor()
         return await call.verbs.aaudit_log(
             actor=query.actor,
             action=query.action,

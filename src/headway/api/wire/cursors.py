@@ -28,17 +28,12 @@ def read_cursor(of: str, cursor: str | None) -> str | None:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         found = msgspec.json.decode(text, type=_Cursor)
     except (msgspec.MsgspecError, binascii.Error, ValueError):
-        raise not_a_cursor("it was not made here") from None
+        raise not_a_cursor() from None
     if "\0" in found.after:
-        raise not_a_cursor("it was not made here")
+        raise not_a_cursor()
     if found.of != of:
         raise not_a_cursor(f"it belongs to the list of {found.of[:40]!r}")
     return found.after
-
-
-def refuse_cursor() -> Refused:
-    """For one that has the right form, and names what the list does not have."""
-    return not_a_cursor("it was not made here")
 
 
 def is_cursor_of(of: str, cursor: str) -> bool:
@@ -48,7 +43,8 @@ def is_cursor_of(of: str, cursor: str) -> bool:
         return False
 
 
-def not_a_cursor(why: str) -> Refused:
+def not_a_cursor(why: str = "it was not made here") -> Refused:
+    """Also for one that has the right form, and names what the list does not have."""
     return Refused(
         422, f"the cursor is not valid: {why}", faults=[Fault("not valid", "cursor")], fix="begin without a cursor"
     )

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headway.api.wire.cursors import make_cursor, read_cursor, refuse_cursor
+from headway.api.wire.cursors import make_cursor, not_a_cursor, read_cursor
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import Listed
 
@@ -68,7 +68,7 @@ def part(of: str, query: PartQuery | PageQuery, found: Sequence[T], *, key: Call
     if after is not None:
         place, _, last = after.partition(" ")
         if not (place.isascii() and place.isdigit() and len(place) < 10):
-            raise refuse_cursor()
+            raise not_a_cursor()
         begin += next((n + 1 for n, each in enumerate(found) if key(each) == last), int(place))
     end = len(found) if query.limit is None else begin + query.limit
     items = list(found[begin:end])
