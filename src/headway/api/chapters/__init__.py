@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.api.chapters import (
     artifacts,
+    audit,
     bulk,
     capacity,
     connectors,
@@ -13,7 +14,6 @@ from headway.api.chapters import (
     errors,
     events,
     fleet,
-    history,
     job_actions,
     job_streams,
     jobs,
@@ -47,7 +47,7 @@ _CHAPTERS = (
     fleet,
     order,
     machines,
-    history,
+    audit,
     doctor,
     stats,
     keys,
