@@ -49,6 +49,7 @@ class Route:
     limit: int = 2 * 2**20  # of the body, in bytes
     waits: bool = False  # may take longer than a read
     creates: bool = False  # honours Idempotency-Key
+    tagged: bool = False  # its answer has an ETag
     quotes: bool = False  # its body quotes programs: a NUL in it is for the handler to escape or refuse
     streams: bool = False  # may answer as text/event-stream
     file: bool = False  # answers with the bytes of a file

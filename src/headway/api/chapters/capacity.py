@@ -56,7 +56,7 @@ async def list_limits(call: Call[None, PageQuery]) -> Listed:
     return await page("limits", call.query, fetch, key=_limit_key, show=_limit_view)
 
 
-@routes.get("/limits/{scope}/{name}", roles=SUPERADMINS, answers={200: Limit}, problems=(404,))
+@routes.get("/limits/{scope}/{name}", roles=SUPERADMINS, answers={200: Limit}, problems=(404,), tagged=True)
 async def get_limit(call: Call[None, None]) -> Answer:
     """Show the limit of a queue, kind or tenant, which is named by its id, with its `ETag`."""
     scope, name = call.params["scope"], call.params["name"]
@@ -92,7 +92,9 @@ class LimitIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max_fan_out: int | U | None = msgspec.UNSET
 
 
-@routes.post("/limits", roles=SUPERADMINS, body=LimitIn, answers={200: Limit}, problems=(404, 409, 412, 422))
+@routes.post(
+    "/limits", roles=SUPERADMINS, body=LimitIn, answers={200: Limit}, problems=(404, 409, 412, 422), tagged=True
+)
 async def set_limit(call: Call[LimitIn, None]) -> Answer:
     """Set limits of a queue, kind or tenant; what is not given stays."""
     options = given(call.body, {})
@@ -148,7 +150,7 @@ async def end_reservation(call: Call[None, None]) -> Answer:
 # queues and workers
 
 
-@routes.get("/queues/{name}", roles=VIEWERS, query=QueueQuery, answers={200: Queue}, problems=(404,))
+@routes.get("/queues/{name}", roles=VIEWERS, query=QueueQuery, answers={200: Queue}, problems=(404,), tagged=True)
 async def get_queue(call: Call[None, QueueQuery]) -> Answer:
     """Show a queue, with its limit, retention and the number of its unfinished jobs per status."""
     return await _queue(call, call.query.most)
@@ -181,7 +183,9 @@ class QueueChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     retention: str | dict[str, str] | U | None = msgspec.UNSET
 
 
-@routes.patch("/queues/{name}", roles=SUPERADMINS, body=QueueChange, answers={200: Queue}, problems=(404, 412, 422))
+@routes.patch(
+    "/queues/{name}", roles=SUPERADMINS, body=QueueChange, answers={200: Queue}, problems=(404, 412, 422), tagged=True
+)
 async def change_queue(call: Call[QueueChange, None]) -> Answer:
     """Set how many jobs of a queue run at once, whether its tenants take turns, how long its jobs are kept."""
     app, name, actor = call.app, call.params["name"], call.actor
@@ -228,7 +232,7 @@ async def _queue(call: Call[Any, Any], most: int | None = None) -> Answer:
     return Answer(200, found[0], etag(found[0]))
 
 
-@routes.get("/workers/{id}", roles=SUPERADMINS, answers={200: Worker}, problems=(404,))
+@routes.get("/workers/{id}", roles=SUPERADMINS, answers={200: Worker}, problems=(404,), tagged=True)
 async def get_worker(call: Call[None, None]) -> Answer:
     """Show a registered worker."""
     worker = await _worker(call)
@@ -241,7 +245,9 @@ class WorkerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     order: Literal["turns", "strict"] | dict[str, int] | None = None
 
 
-@routes.patch("/workers/{id}", roles=SUPERADMINS, body=WorkerChange, answers={200: Worker}, problems=(404, 412, 422))
+@routes.patch(
+    "/workers/{id}", roles=SUPERADMINS, body=WorkerChange, answers={200: Worker}, problems=(404, 412, 422), tagged=True
+)
 async def change_worker(call: Call[WorkerChange, None]) -> Answer:
     """Change what a live worker serves; it takes that at its next heartbeat."""
     worker = await _worker(call)

@@ -77,7 +77,14 @@ async def list_connectors(call: Call[None, ConnectorQuery]) -> Listed:
     )
 
 
-@routes.post("/connectors", roles=ADMINS, body=NewConnector, answers={201: CreatedConnector}, problems=(403, 409, 422))
+@routes.post(
+    "/connectors",
+    roles=ADMINS,
+    body=NewConnector,
+    answers={201: CreatedConnector},
+    problems=(403, 409, 422),
+    tagged=True,
+)
 async def create_connector(call: Call[NewConnector, None]) -> Answer:
     """Store a configuration, whose headers name secrets by reference; a webhook endpoint's own secret is shown, once.
 
@@ -100,7 +107,7 @@ async def create_connector(call: Call[NewConnector, None]) -> Answer:
     return Answer(201, CreatedConnector(**msgspec.structs.asdict(made), **shown), revision_tag(made))
 
 
-@routes.get("/connectors/{id}", roles=VIEWERS, answers={200: Connector}, problems=(404,))
+@routes.get("/connectors/{id}", roles=VIEWERS, answers={200: Connector}, problems=(404,), tagged=True)
 async def get_connector(call: Call[None, None]) -> Answer:
     """Show a configuration, with its revision as `ETag`."""
     found = await _visible(call)
@@ -108,7 +115,12 @@ async def get_connector(call: Call[None, None]) -> Answer:
 
 
 @routes.patch(
-    "/connectors/{id}", roles=ADMINS, body=ConnectorChange, answers={200: Connector}, problems=(403, 404, 409, 412, 422)
+    "/connectors/{id}",
+    roles=ADMINS,
+    body=ConnectorChange,
+    answers={200: Connector},
+    problems=(403, 404, 409, 412, 422),
+    tagged=True,
 )
 async def change_connector(call: Call[ConnectorChange, None]) -> Answer:
     """Change a configuration; requests that are under way go on with what they read."""
@@ -134,6 +146,7 @@ async def delete_connector(call: Call[None, None]) -> Answer:
     body=RotateBody,
     answers={200: WebhookKeys},
     problems=(404, 409, 412, 422),
+    tagged=True,
 )
 async def rotate_connector(call: Call[RotateBody, None]) -> Answer:
     """Give a webhook endpoint a new secret and show it, once. The old one signs, too, for the time of `overlap`."""

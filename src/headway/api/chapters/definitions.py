@@ -73,7 +73,7 @@ async def list_definitions(call: Call[None, PageQuery]) -> Listed:
     return await _list(call)
 
 
-@routes.get("/definitions/{id}", roles=EVERYBODY, answers={200: DefinitionView}, problems=(404,))
+@routes.get("/definitions/{id}", roles=EVERYBODY, answers={200: DefinitionView}, problems=(404,), tagged=True)
 async def get_definition(call: Call[None, None]) -> Answer:
     """Show a kind, by its id or key."""
     return _tagged(await _named(call))
@@ -93,6 +93,7 @@ async def list_all_definitions(call: Call[None, PageQuery]) -> Listed:
     body=DefinitionIn,
     answers={201: DefinitionView},
     problems=(409, 422),
+    tagged=True,
 )
 async def create_definition(call: Call[DefinitionIn, None]) -> Answer:
     """Store a kind before any worker has declared it."""
@@ -106,7 +107,9 @@ async def create_definition(call: Call[DefinitionIn, None]) -> Answer:
     return _tagged(made, 201)
 
 
-@routes.get("/admin/jobs/definitions/{id}", roles=SUPERADMINS, answers={200: DefinitionView}, problems=(404,))
+@routes.get(
+    "/admin/jobs/definitions/{id}", roles=SUPERADMINS, answers={200: DefinitionView}, problems=(404,), tagged=True
+)
 async def show_definition(call: Call[None, None]) -> Answer:
     """Show a kind, by its id or key, with its revision as `ETag`."""
     return _tagged(await _named(call))
@@ -118,6 +121,7 @@ async def show_definition(call: Call[None, None]) -> Answer:
     body=DefinitionChange,
     answers={200: DefinitionView},
     problems=(404, 412, 422),
+    tagged=True,
 )
 async def change_definition(call: Call[DefinitionChange, None]) -> Answer:
     """Change a kind for new jobs. What is changed no longer follows the code, until `reset` names it."""

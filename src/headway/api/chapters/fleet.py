@@ -40,14 +40,14 @@ async def list_queues(call: Call[None, QueuesQuery]) -> Listed:
     return part("queues", call.query, found, key=lambda each: each.name)
 
 
-@routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(412, 422))
+@routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(412, 422), tagged=True)
 async def pause_queue(call: Call[None, None]) -> Answer:
     """Stop claims from a queue; running jobs go on."""
     await call.app.apause(call.params["name"], actor=call.actor, if_match=call.if_match)
     return await _one(call)
 
 
-@routes.post("/queues/{name}/resume", roles=SUPERADMINS, answers={200: QueueList}, problems=(412, 422))
+@routes.post("/queues/{name}/resume", roles=SUPERADMINS, answers={200: QueueList}, problems=(412, 422), tagged=True)
 async def resume_queue(call: Call[None, None]) -> Answer:
     """Allow claims from a paused queue again."""
     await call.app.aresume(call.params["name"], actor=call.actor, if_match=call.if_match)

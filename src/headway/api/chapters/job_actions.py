@@ -122,7 +122,9 @@ async def check_change(call: Call[Any, Any], job: Job, changes: dict[str, Any]) 
         call.check_options(job.kind, bounded)
 
 
-@routes.patch("/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 412, 422))
+@routes.patch(
+    "/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 412, 422), tagged=True
+)
 async def change_job(call: Call[JobChange, None]) -> Answer:
     """Change a job that waits; its payload only while it has not run, its meta and tags even when it is over."""
     job = await visible_job(call)

@@ -162,7 +162,7 @@ async def summarize(call: Call[None, SummaryQuery]) -> Summary:
     return Summary(counts, counts.get("running", 0), oldest, age, by)
 
 
-@routes.get("/jobs/{id}", roles=READERS, answers={200: JobView}, problems=(404,))
+@routes.get("/jobs/{id}", roles=READERS, answers={200: JobView}, problems=(404,), tagged=True)
 async def get_job(call: Call[None, None]) -> Answer:
     """Show a job."""
     return shown(await visible_job(call))

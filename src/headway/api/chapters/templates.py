@@ -75,7 +75,9 @@ async def list_templates(call: Call[None, PageQuery]) -> Listed:
     )
 
 
-@routes.post("/templates", roles=ADMINS, body=TemplateChange, answers={201: TemplateView}, problems=(403, 409, 422))
+@routes.post(
+    "/templates", roles=ADMINS, body=TemplateChange, answers={201: TemplateView}, problems=(403, 409, 422), tagged=True
+)
 async def create_template(call: Call[TemplateChange, None]) -> Answer:
     """Store a template. Its payload may be incomplete: it is validated when a job is made from it."""
     fields = given(call.body, _ALIASES)
@@ -86,7 +88,7 @@ async def create_template(call: Call[TemplateChange, None]) -> Answer:
     return _tagged(made, 201)
 
 
-@routes.get("/templates/{id}", roles=VIEWERS, answers={200: TemplateView}, problems=(404,))
+@routes.get("/templates/{id}", roles=VIEWERS, answers={200: TemplateView}, problems=(404,), tagged=True)
 async def get_template(call: Call[None, None]) -> Answer:
     """Show a template, with its revision as `ETag`."""
     return _tagged(await _visible(call))
@@ -98,6 +100,7 @@ async def get_template(call: Call[None, None]) -> Answer:
     body=TemplateChange,
     answers={200: TemplateView},
     problems=(403, 404, 409, 412, 422),
+    tagged=True,
 )
 async def change_template(call: Call[TemplateChange, None]) -> Answer:
     """Change a template; jobs made before stay as they are."""

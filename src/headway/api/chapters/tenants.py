@@ -53,20 +53,27 @@ async def list_tenants(call: Call[None, PageQuery]) -> Listed:
     return await page("tenants", call.query, fetch, key=lambda each: each.slug or each.id)
 
 
-@routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(409, 422))
+@routes.post(
+    "/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(409, 422), tagged=True
+)
 async def create_tenant(call: Call[TenantIn, None]) -> Answer:
     """Create a tenant. A name that a tenant has or had is refused."""
     return _tagged(await call.app.acreate_tenant(call.body.slug, tz=call.body.tz, actor=call.actor), 201)
 
 
-@routes.get("/admin/tenants/{id}", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
+@routes.get("/admin/tenants/{id}", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,), tagged=True)
 async def get_tenant(call: Call[None, None]) -> Answer:
     """Show a tenant, by its slug or id."""
     return _tagged(await _named(call))
 
 
 @routes.patch(
-    "/admin/tenants/{id}", roles=SUPERADMINS, body=TenantChange, answers={200: Tenant}, problems=(404, 409, 412, 422)
+    "/admin/tenants/{id}",
+    roles=SUPERADMINS,
+    body=TenantChange,
+    answers={200: Tenant},
+    problems=(404, 409, 412, 422),
+    tagged=True,
 )
 async def change_tenant(call: Call[TenantChange, None]) -> Answer:
     """Give a tenant another name, which nobody else can ever have, or the zone that its new schedules start with."""
@@ -77,14 +84,14 @@ async def change_tenant(call: Call[TenantChange, None]) -> Answer:
     return _tagged(await call.app.achange_tenant(UUID(tenant.id), if_match=call.if_match, actor=call.actor, **changes))
 
 
-@routes.post("/admin/tenants/{id}/suspend", roles=SUPERADMINS, answers={200: Tenant}, problems=(404, 412))
+@routes.post("/admin/tenants/{id}/suspend", roles=SUPERADMINS, answers={200: Tenant}, problems=(404, 412), tagged=True)
 async def suspend_tenant(call: Call[None, None]) -> Answer:
     """Stop a tenant: none of its jobs start, and its writes are 403. Running jobs go on, and reads work."""
     tenant = await _named(call)
     return _tagged(await call.app.asuspend_tenant(UUID(tenant.id), if_match=call.if_match, actor=call.actor))
 
 
-@routes.post("/admin/tenants/{id}/resume", roles=SUPERADMINS, answers={200: Tenant}, problems=(404, 412))
+@routes.post("/admin/tenants/{id}/resume", roles=SUPERADMINS, answers={200: Tenant}, problems=(404, 412), tagged=True)
 async def resume_tenant(call: Call[None, None]) -> Answer:
     """Let a suspended tenant work again."""
     tenant = await _named(call)

@@ -150,7 +150,14 @@ async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
     )
 
 
-@routes.post("/jobs/triggers", roles=ADMINS, body=TriggerIn, answers={201: TriggerView}, problems=(404, 409, 422, 429))
+@routes.post(
+    "/jobs/triggers",
+    roles=ADMINS,
+    body=TriggerIn,
+    answers={201: TriggerView},
+    problems=(404, 409, 422, 429),
+    tagged=True,
+)
 async def create_trigger(call: Call[TriggerIn, None]) -> Answer:
     """Store a trigger: what it waits for, and what it makes then."""
     options = given(call.body, _ALIASES)
@@ -235,14 +242,19 @@ async def test_unsaved(call: Call[UnsavedIn, None]) -> Rehearsal:
     return await call.verbs.apreview_trigger(name or _name_of(str(options.get("label"))), event, sample, **options)
 
 
-@routes.get("/jobs/triggers/{id}", roles=VIEWERS, answers={200: TriggerView}, problems=(404,))
+@routes.get("/jobs/triggers/{id}", roles=VIEWERS, answers={200: TriggerView}, problems=(404,), tagged=True)
 async def get_trigger(call: Call[None, None]) -> Answer:
     """Show a trigger, with its revision as `ETag`."""
     return _tagged(await _visible(call))
 
 
 @routes.patch(
-    "/jobs/triggers/{id}", roles=ADMINS, body=TriggerChange, answers={200: TriggerView}, problems=(404, 409, 412, 422)
+    "/jobs/triggers/{id}",
+    roles=ADMINS,
+    body=TriggerChange,
+    answers={200: TriggerView},
+    problems=(404, 409, 412, 422),
+    tagged=True,
 )
 async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     """Change a trigger. Of a schedule that the code declares, only whether it is enabled."""
@@ -267,13 +279,15 @@ async def delete_trigger(call: Call[None, None]) -> Answer:
     return Answer(204)
 
 
-@routes.post("/jobs/triggers/{id}/pause", roles=OPERATORS, answers={200: TriggerView}, problems=(404, 412))
+@routes.post("/jobs/triggers/{id}/pause", roles=OPERATORS, answers={200: TriggerView}, problems=(404, 412), tagged=True)
 async def pause_trigger(call: Call[None, None]) -> Answer:
     """Stop firing it until it is resumed."""
     return _tagged(await _change(call, await _visible(call), {"enabled": False}))
 
 
-@routes.post("/jobs/triggers/{id}/resume", roles=OPERATORS, answers={200: TriggerView}, problems=(404, 412))
+@routes.post(
+    "/jobs/triggers/{id}/resume", roles=OPERATORS, answers={200: TriggerView}, problems=(404, 412), tagged=True
+)
 async def resume_trigger(call: Call[None, None]) -> Answer:
     """Let it fire again."""
     return _tagged(await _change(call, await _visible(call), {"enabled": True}))

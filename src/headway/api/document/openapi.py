@@ -30,18 +30,6 @@ _RETRY_AFTER = {"Retry-After": {"description": "After how many seconds to try ag
 _REPLAYED = {
     "Idempotent-Replayed": {"description": "true if this request was done before.", "schema": {"enum": ["true"]}}
 }
-_TAGGED = {
-    *("get_job", "change_job"),
-    *("get_trigger", "create_trigger", "change_trigger", "pause_trigger", "resume_trigger"),
-    *("get_template", "create_template", "change_template"),
-    *("get_tenant", "create_tenant", "change_tenant", "suspend_tenant", "resume_tenant"),
-    *("get_queue", "change_queue", "pause_queue", "resume_queue"),
-    *("get_limit", "set_limit"),
-    *("get_worker", "change_worker"),
-    *("get_connector", "create_connector", "change_connector", "rotate_connector"),
-    *("get_definition", "show_definition", "create_definition", "change_definition"),
-}
-"""The routes whose answers carry an ETag."""
 _ETAG = {"ETag": {"description": "The version of what is shown, for If-Match.", "schema": _TEXT}}
 _PRINTABLE = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 
@@ -107,7 +95,7 @@ def _answer(route: Route, status: int, schema: Any, routes: Sequence[Route]) -> 
     said: dict[str, Any] = {"description": _ANSWERS[status], "headers": dict(_REQUEST_ID)}
     if route.creates:
         said["headers"] |= _REPLAYED
-    if route.name in _TAGGED:
+    if route.tagged:
         said["headers"] |= _ETAG
     if content:
         said["content"] = content
