@@ -94,6 +94,13 @@ def test_what_many_are_told_is_in_memory_once_and_sent_bit_by_bit(app: Headway) 
     assert (last, few._bytes) == (b"event: gone\nid: 1-120000\ndata: {}\n\n", 0)
 
 
+def test_a_dropped_reader_is_told_nothing_more(app: Headway) -> None:
+    listener = streams.Listener(app.get(app.enqueue("report").id), None, only_log=False)
+    for end in range(1, 2 * streams._MOST_EVENTS):
+        listener.tell_log(1, "x" * end, end)
+    assert (listener.dropped, list(listener._to_send)) == (True, []), "else it would resume after what it never got"
+
+
 def test_a_stream_on_which_nothing_happens_stays_alive(
     app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,8 @@ class Listener:
             self._say("gone", b"{}")
 
     def _say(self, name: str, said: bytes) -> None:
+        if self.dropped:
+            return  # a later event would tell the reader to resume after it, and what was cleared would be lost
         self._bytes += len(said)
         if self._bytes > _MOST_BYTES or len(self._to_send) >= _MOST_EVENTS:
             self.dropped = True
