@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 import uvicorn
 
@@ -23,6 +24,7 @@ from headway.worker import stopped_by_signals, stopped_with_supervisor
 
 _log = get_logger("headway.api")
 _BACKLOG = 2_048
+_GOODBYE_S = 5.0  # over TLS, for the client to answer the end of a connection: one that keeps it for later does not
 _M_ARENA_MAX = -8  # of malloc.h
 
 
@@ -126,15 +128,12 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._connecting.discard)
 
     async def _talk(self, connection: socket.socket) -> None:
-        secure = self.config.ssl
+        tls: dict[str, Any] = {}
+        if self.config.ssl is not None:
+            tls = {"ssl": self.config.ssl, "ssl_handshake_timeout": HEAD_S, "ssl_shutdown_timeout": _GOODBYE_S}
         protocol = Connection(self.config, self.server_state, self.lifespan.state)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol,
-                connection,
-                ssl=secure,
-                ssl_handshake_timeout=None if secure is None else HEAD_S,
-            )
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection, **tls)
         except OSError:  # it went away, or does not speak TLS
             connection.close()
             return
