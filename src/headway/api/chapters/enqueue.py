@@ -15,7 +15,7 @@ from headway.api.call import Answer, Call
 from headway.api.enqueues import is_plain_enough
 from headway.api.routes import PRODUCERS, Routes
 from headway.api.wire.problems import Fault, Refused, refused_at
-from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
+from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JsonObject
 from headway.errors import Duplicate, HeadwayError, Replayed
 from headway.model.codec import check_text
@@ -136,10 +136,8 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
     """The jobs, and the headers of a repeated request."""
     existing = partial(refuse_hidden, call) if is_narrowed(call) else None
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             built = await built_jobs(call, jobs, "" if isinstance(call.body, JobIn) else "jobs")
-        except (Refused, HeadwayError) as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         if len(built) == 1 and is_plain_enough(built[0], call.app.payload_limit):
             one, row = await call.server.enqueues.enqueue(call.verbs, built[0], call.request)
             return [_made(row or _deleted(one.id), one.created)], {}

@@ -13,9 +13,9 @@ from headway.api.call import Answer, Call
 from headway.api.chapters.jobs import shown
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.wire.pages import PartQuery, changes_of, given, part
-from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
+from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JobView, Json, JsonObject, Listed, job_view
-from headway.errors import NotFound, Replayed
+from headway.errors import Replayed
 from headway.model.job import Job
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
@@ -78,10 +78,8 @@ async def _made_once(call: Call[Any, Any], status: int, make: Callable[[Job], Aw
     """The job that `make` gives the id of, from the job of the path; or gave it, where the request was done before."""
     headers: dict[str, str] = {}
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             job = await visible_job(call)
-        except NotFound as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         made = await make(job)
     except Replayed as again:
         made, headers = again.created[0][0], REPLAYED
@@ -173,10 +171,8 @@ async def signal_job(call: Call[SignalIn, None]) -> Answer:
     body = call.body
     headers: dict[str, str] = {}
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             job = await visible_job(call)
-        except NotFound as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         signal = call.verbs.build_signal(job.id, body.name, body.payload or None, dedup_key=body.dedup_key)
         signal = msgspec.structs.replace(signal, trace_id=call.trace, created_by=str(call.actor))
         (sent,) = await call.verbs.asignal_many([signal], request=call.request)

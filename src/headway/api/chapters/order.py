@@ -12,9 +12,9 @@ from headway.api.chapters.enqueue import JobIn, built_jobs
 from headway.api.routes import OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
-from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
+from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JobView, Listed, job_view
-from headway.errors import HeadwayError, NotFound, Replayed
+from headway.errors import NotFound, Replayed
 from headway.model.group import Group, GroupFailure, GroupStatus, Mode
 from headway.model.job import Job
 from headway.model.status import Status
@@ -185,11 +185,9 @@ async def create_group(call: Call[GroupIn, None]) -> Answer:
         raise Refused(422, f"a group has 1 to {_LARGEST_GROUP:,} jobs, not {len(body.jobs):,}")
     headers: dict[str, str] = {}
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             jobs = await built_jobs(call, body.jobs, "jobs")
             callback = None if body.callback is None else (await built_jobs(call, [body.callback], "callback"))[0]
-        except (Refused, HeadwayError) as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         made = await call.verbs.agroup(
             jobs, mode=body.mode, on_failure=body.on_failure, callback=callback, request=call.request
         )
@@ -264,10 +262,8 @@ async def retry_group(call: Call[None, None]) -> Answer:
     """Run again the members that ended without success; at_most_once jobs run as new ones."""
     headers: dict[str, str] = {}
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             group = await _visible_group(call, whole=True)
-        except (Refused, NotFound) as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         ids = await call.verbs.aretry_group(group.id, actor=call.actor, request=call.request)
     except Replayed as again:
         ids, headers = [job_id for job_id, _ in again.created], REPLAYED

@@ -14,10 +14,10 @@ from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Refused
-from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
+from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
-from headway.errors import HeadwayError, NotFound, Replayed
+from headway.errors import NotFound, Replayed
 from headway.model.ids import is_id
 from headway.model.job import NewJob
 from headway.model.template import Template
@@ -143,10 +143,8 @@ async def run_template(call: Call[TemplateRun, None]) -> Answer:
     existing = partial(refuse_hidden, call) if is_narrowed(call) else None
     headers: dict[str, str] = {}
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             built = await _built(call)
-        except (Refused, HeadwayError) as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         (done,) = await call.verbs.aenqueue_many([built], request=call.request, existing=existing)
         made = TemplateJob(done.id, done.created)
     except Replayed as again:

@@ -15,11 +15,11 @@ from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
 from headway.api.wire.problems import Fault, Refused
-from headway.api.wire.replays import REPLAYED, refuse_unless_replayed
+from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import Listed
 from headway.app.triggers import Rehearsal
 from headway.define.options import stored_options
-from headway.errors import Duplicate, HeadwayError, NotAllowed, NotFound, Replayed
+from headway.errors import Duplicate, NotAllowed, NotFound, Replayed
 from headway.model.ids import is_id
 from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
 from headway.store.ops import Op
@@ -309,15 +309,13 @@ async def run_trigger(call: Call[RunIn, None]) -> Answer:
     """Fire a schedule once, now, with these fields over its payload. Its next time does not change."""
     headers: dict[str, str] = {}
     try:
-        try:
+        async with UnlessReplayed(call.verbs, call.request):
             trigger = await _visible(call)
             if trigger.type != "schedule":
                 raise Refused(
                     409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events"
                 )
             await _check_own(call, trigger)
-        except (Refused, HeadwayError) as error:
-            await refuse_unless_replayed(call.verbs, call.request, error)
         fire = await call.verbs.arun_schedule(
             UUID(trigger.id), call.body.payload, trace_id=call.trace, actor=call.actor, request=call.request
         )

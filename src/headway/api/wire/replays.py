@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
 from headway.api.wire.problems import Fault, Refused
 from headway.app.verbs import Verbs
+from headway.errors import HeadwayError
 from headway.model.access import ApiKey
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.request import Request
@@ -19,17 +20,26 @@ REPLAYED = {"Idempotent-Replayed": "true"}
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
-async def refuse_unless_replayed(verbs: Verbs, request: Request | None, error: Exception) -> NoReturn:
-    """Raises `Replayed` where this request was done before: what has changed since then, such as a kind that is not
-    active any more, does not change its answer. Else raises the error."""
+class UnlessReplayed:
+    """Around what a request needs before it is done. Where that is refused and the request was done before, raises
+    `Replayed`: what has changed since then, such as a kind that is not active any more, does not change its answer."""
 
-    def steps() -> Steps[list[Any]]:
-        yield from ()
-        raise error
+    def __init__(self, verbs: Verbs, request: Request | None) -> None:
+        self._verbs = verbs
+        self._request = request
 
-    if request is not None:
-        await verbs._store.arun(verbs._once(request, Op(steps, writes=True, refusable=True, atomic=True)))
-    raise error
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if self._request is None or not isinstance(error, Refused | HeadwayError):
+            return
+
+        def steps() -> Steps[list[Any]]:
+            yield from ()
+            raise error
+
+        op = Op(steps, writes=True, refusable=True, atomic=True)
+        await self._verbs._store.arun(self._verbs._once(self._request, op))
 
 
 def request_with_key(request: HttpRequest, body: bytes, verbs: Verbs, key: ApiKey) -> Request:
