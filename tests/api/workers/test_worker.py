@@ -182,6 +182,22 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> No
     assert (work.claim(kinds=["order@2"]), app.get(job_id).status) == ([], "scheduled")
 
 
+def test_a_step_that_goes_on_at_once_gets_payload_and_state_as_they_were_sent(
+    app: Headway, work: Any, client: Any
+) -> None:
+    app.change_definition("report", queue="mail")
+    root = client(app.create_api_key("root", "superadmin").text)
+    payload, state = '{"n": 1.10, "pi": 3.14159265358979323846}', '{"sum": 0.30}'
+    job_id = root.post("/jobs", content=f'{{"kind": "report", "payload": {payload}}}').json()["id"]
+    work.claim()
+    path, own = f"/worker/jobs/{job_id}/complete", f'"worker_id": "{work.id}", "continue": true'
+    for fence, more in ((1, f', "state": {state}'), (2, "")):
+        said = work.ask.post(path, content=f'{{{own}, "fence": {fence}, "outcome": {{"next": "pay"{more}}}}}')
+        assert said.status_code == 200, said.text
+        assert f'"payload":{payload}' in said.text
+        assert f'"state":{state}' in said.text
+
+
 def test_a_fork_keeps_numbers_of_any_length(app: Headway, work: Any, client: Any) -> None:
     app.change_definition("order", queue="mail")
     root = client(app.create_api_key("root", "superadmin").text)

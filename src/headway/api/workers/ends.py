@@ -97,7 +97,8 @@ async def _write_steps(
 ) -> None:
     store = call.app.store
     ids = [valid_id(end.id) for end, _ in steps]
-    jobs: dict[str, Job] = {job.id: job for job in await store.arun(store.ops.get(ids, tenant_id=None))}
+    found = await store.arun(store.ops.get(ids, tenant_id=None, raw=True))  # a step that goes on gets them as they are
+    jobs: dict[str, Job] = {job.id: job for job in found}
     settlements: dict[str, Settlement] = {}
     for (end, outcome), job_id in zip(steps, ids, strict=True):
         fence = fence_of(end)
