@@ -182,9 +182,7 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> No
     assert (work.claim(kinds=["order@2"]), app.get(job_id).status) == ([], "scheduled")
 
 
-def test_a_step_that_goes_on_at_once_gets_payload_and_state_as_they_were_sent(
-    app: Headway, work: Any, client: Any
-) -> None:
+def test_a_step_gets_payload_state_and_signals_as_they_were_sent(app: Headway, work: Any, client: Any) -> None:
     app.change_definition("report", queue="mail")
     root = client(app.create_api_key("root", "superadmin").text)
     payload, state = '{"n": 1.10, "pi": 3.14159265358979323846}', '{"sum": 0.30}'
@@ -196,6 +194,13 @@ def test_a_step_that_goes_on_at_once_gets_payload_and_state_as_they_were_sent(
         assert said.status_code == 200, said.text
         assert f'"payload":{payload}' in said.text
         assert f'"state":{state}' in said.text
+    signal = f'{{"name": "paid", "payload": {state}}}'
+    assert root.post(f"/jobs/{job_id}/signal", content=signal).status_code == 201
+    said = work.ask.post(path, content=f'{{{own}, "fence": 3, "outcome": {{"next": "ship"}}}}')
+    assert f'"name":"paid","payload":{state}' in said.text
+    assert work.many("release", jobs=[{"id": job_id, "fence": 4}]).status_code == 200
+    again = {"worker_id": work.id, "queues": ["mail"]}
+    assert f'"name":"paid","payload":{state}' in work.ask.post("/worker/jobs/claim", json=again).text
 
 
 def test_a_fork_keeps_numbers_of_any_length(app: Headway, work: Any, client: Any) -> None:

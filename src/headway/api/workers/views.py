@@ -14,10 +14,20 @@ from headway.model.machine import Checkpoint, Child, Turn
 from headway.model.signal import Received
 from headway.model.trace import is_traceparent, traceparent, tracestate
 
-_checkpoint = msgspec.json.Decoder(Checkpoint).decode
-_received = msgspec.json.Decoder(tuple[Received, ...]).decode
 _encode = msgspec.json.encode
 _NULL = msgspec.Raw(b"null")
+
+
+class _Received(Received, frozen=True, array_like=True):
+    payload: msgspec.Raw  # as it was sent
+
+
+class _Checkpoint(Checkpoint, frozen=True, kw_only=True):
+    signals: tuple[_Received, ...] = ()
+
+
+_checkpoint = msgspec.json.Decoder(_Checkpoint).decode
+_received = msgspec.json.Decoder(tuple[_Received, ...]).decode
 
 
 class SignalReceived(msgspec.Struct):
