@@ -83,9 +83,9 @@ class MachineVerbs(VerbBase):
         """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
         return self._read(self._signals(job_id, raw), raw=raw)
 
-    def children(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
+    def children(self, job_id: str | UUID, *, fence: int | None = None, raw: bool = False) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
-        return self._run(self._children(job_id, fence))
+        return self._run(self._children(job_id, fence, raw))
 
     def history(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
@@ -147,10 +147,12 @@ class MachineVerbs(VerbBase):
 
         return Op(steps, writes=False)
 
-    def _children(self, job_id: str | UUID, fence: int | None) -> Op[list[Child]]:
+    def _children(self, job_id: str | UUID, fence: int | None, raw: bool) -> Op[list[Child]]:
+        ops, tenant_id = self._store.ops, self._visible_tenant
+
         def steps() -> Steps[list[Child]]:
             job = yield from self._get(job_id).steps()
-            return (yield from self._store.ops.children(job.id, fence=fence, tenant_id=self._visible_tenant).steps())
+            return (yield from ops.children(job.id, fence=fence, tenant_id=tenant_id, raw=raw).steps())
 
         return Op(steps, writes=False)
 

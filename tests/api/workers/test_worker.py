@@ -182,7 +182,7 @@ def test_a_machine_runs_step_by_step(app: Headway, work: Any, client: Any) -> No
     assert (work.claim(kinds=["order@2"]), app.get(job_id).status) == ([], "scheduled")
 
 
-def test_a_step_gets_payload_state_and_signals_as_they_were_sent(app: Headway, work: Any, client: Any) -> None:
+def test_a_step_gets_payload_state_signals_and_results_as_they_were_sent(app: Headway, work: Any, client: Any) -> None:
     app.change_definition("report", queue="mail")
     root = client(app.create_api_key("root", "superadmin").text)
     payload, state = '{"n": 1.10, "pi": 3.14159265358979323846}', '{"sum": 0.30}'
@@ -201,6 +201,13 @@ def test_a_step_gets_payload_state_and_signals_as_they_were_sent(app: Headway, w
     assert work.many("release", jobs=[{"id": job_id, "fence": 4}]).status_code == 200
     again = {"worker_id": work.id, "queues": ["mail"]}
     assert f'"name":"paid","payload":{state}' in work.ask.post("/worker/jobs/claim", json=again).text
+    spawn = '{"spawn": [{"kind": "welcome", "payload": {"user_id": 1}}], "then": "end"}'
+    assert work.ask.post(path, content=f'{{{own}, "fence": 5, "outcome": {spawn}}}').status_code == 200
+    (child,) = work.claim()
+    ended = f'{{"worker_id": "{work.id}", "fence": 1, "result": {state}}}'
+    assert work.ask.post(f"/worker/jobs/{child['id']}/complete", content=ended).status_code == 200
+    assert f'"result":{state}' in root.get(f"/jobs/{job_id}/children").text
+    assert f'"result":{state}' in work.ask.post("/worker/jobs/claim", json=again).text
 
 
 def test_a_fork_keeps_numbers_of_any_length(app: Headway, work: Any, client: Any) -> None:

@@ -265,7 +265,7 @@ class ChildList(msgspec.Struct):
 async def list_children(call: Call[None, PartQuery]) -> Listed:
     """List the jobs that a machine spawned."""
     job = await visible_job(call)
-    children = await call.verbs.achildren(job.id)
+    children = await call.verbs.achildren(job.id, raw=True)
     if is_narrowed(call):
         seen = await seen_ids(call, (each.id for each in children))
         children = [each for each in children if each.id in seen]

@@ -174,7 +174,7 @@ async def _shown(call: Call[Any, None], worker_id: str, claims: list[Claim]) -> 
             whole = await spilled.with_payload(claim) if may_refer(claim.payload) else claim
             job, checkpoint = claimed(whole)
             if checkpoint is not None and checkpoint.joining is not None:
-                children = await store.arun(store.ops.children(job.id, fence=None, tenant_id=None))
+                children = await store.arun(store.ops.children(job.id, fence=None, tenant_id=None, raw=True))
                 job.children = list(await spilled.with_results(children))
         except ArtifactGone as error:
             # for every server and worker: another try by the job's own rules, as any attempt that fails

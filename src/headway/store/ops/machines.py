@@ -28,10 +28,11 @@ class Machines(Protocol):
         """A job's signals in order of arrival: pending, consumed (by which execution), or undelivered."""
         ...
 
-    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
+    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None, raw: bool = False) -> Op[list[Child]]:
         """The jobs that this machine (or, for a fork, its origin) spawned at that fence, or with None, by the Spawn
         that it waits for or was woken by (`joining`); in the order in which they were given. An at_most_once child that
-        failed is shown as the job that retries it. Results that artifacts have are `Spilled`."""
+        failed is shown as the job that retries it. Results that artifacts have are `Spilled`; with
+        `raw` the others are JSON as it is stored."""
         ...
 
     def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:

@@ -60,8 +60,8 @@ _ADD_CHILDREN = (
 
 
 class ChildVerbs:
-    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
-        return read(_CHILDREN, [job_id, fence, tenant_id], lambda rows: [_child(row) for row in rows])
+    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None, raw: bool = False) -> Op[list[Child]]:
+        return read(_CHILDREN, [job_id, fence, tenant_id], lambda rows: [_child(row, raw) for row in rows])
 
     def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
         sql = "select j.began from headway.jobs j where j.id = $1::uuid and ($2::uuid is null or j.tenant_id = $2)"
@@ -101,6 +101,6 @@ def _began(rows: Rows) -> Began:
     return Began() if text is None else msgspec.json.decode(text, type=Began)
 
 
-def _child(row: Row) -> Child:
+def _child(row: Row, raw: bool) -> Child:
     child_id, kind, status, result, error, spilled = row
-    return Child(id=child_id, kind=kind, status=status, result=stored_result(result, spilled), error=error)
+    return Child(id=child_id, kind=kind, status=status, result=stored_result(result, spilled, raw=raw), error=error)

@@ -71,9 +71,9 @@ def to_signal(row: Row, raw: bool = False) -> Signal:
     return Signal(**_values(_SIGNAL, row, json=("payload",), raw=raw))
 
 
-def to_child(row: Row) -> Child:
+def to_child(row: Row, raw: bool = False) -> Child:
     job_id, kind, status, result, error, spilled = row
-    return Child(id=job_id, kind=kind, status=status, result=stored_result(result, spilled), error=error)
+    return Child(id=job_id, kind=kind, status=status, result=stored_result(result, spilled, raw=raw), error=error)
 
 
 def to_worker(row: Row) -> Worker:

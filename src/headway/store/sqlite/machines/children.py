@@ -23,7 +23,7 @@ _SQL = statements("machines/children")
 
 
 class ChildVerbs(Verbs):
-    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
+    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None, raw: bool = False) -> Op[list[Child]]:
         def steps() -> Steps[list[Child]]:
             at = fence
             if at is None:
@@ -35,7 +35,7 @@ class ChildVerbs(Verbs):
             if not spawner:
                 return []
             rows = yield Statement(_SQL["children"], (spawner[0][0], at))
-            return [to_child(row) for row in rows]
+            return [to_child(row, raw) for row in rows]
 
         return SqliteOp(steps, writes=False)
 
