@@ -89,7 +89,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
 
     @property
     def if_match(self) -> tuple[str, ...] | None:
-        """The versions of a job that the request is about; None: any."""
+        """The versions of what it changes that the request is about; None: any."""
         given = self.headers.get("if-match")
         if given is None or given.strip() == "*":
             return None

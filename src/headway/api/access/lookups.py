@@ -1,4 +1,4 @@
-"""Look-ups that requests share: those that want to know the same at the same moment wait for one answer."""
+"""Look-ups that requests share: those that ask for the same at the same time wait for one answer."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ class _Shared(Generic[V]):
 
 
 class Lookups(Generic[K, V]):
-    """The look-ups under way. Each goes on when the request that began it goes away, for the others that wait; it ends
-    with the last of them: the database may be silent, and the next request then asks over a connection of its own."""
+    """The look-ups under way. One goes on while any request waits for it, even if the one that began it was canceled.
+    With the last of them it is canceled too: the database may be silent, and the next request asks on a new connection.
+    """
 
     def __init__(self, look_up: Callable[[K], Coroutine[Any, Any, V]]) -> None:
         self._look_up = look_up
         self._shared: dict[K, _Shared[V]] = {}
 
     def __contains__(self, key: K) -> bool:
-        """Whether it is being looked up."""
+        """Whether it is being looked up now."""
         return key in self._shared
 
     async def get(self, key: K) -> V:

@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable
 from typing import IO
 
-_LEAD = 2  # connections that a process may have more than another one, before it leaves the next to that
-_PATIENCE_S = 0.002  # after which it takes some anyway: the other one may be busy, or have died
+_LEAD = 2  # a process with so many connections more than another one leaves the next to that
+_PATIENCE_S = 0.002  # how long it leaves them; then it takes some anyway: the other one may be busy, or have died
 _TAKEN_ANYWAY = 8
-_EXHAUSTED_S = 0.1  # for others to close files
+_EXHAUSTED_S = 0.1  # how long it waits when it has no more files
 _SLOT = 4  # bytes of a count
-_FULL = 2**32 - 1
+_FULL = 2**32 - 1  # the count of a process that accepts nothing more
 
 
 class Shares:
@@ -29,7 +29,7 @@ class Shares:
 
     @staticmethod
     def file(processes: int) -> IO[bytes]:
-        """A file without a name, which the processes inherit: in memory where the system has such."""
+        """A file without a name, which the processes inherit; in memory where the system can do that."""
         if hasattr(os, "memfd_create"):
             file: IO[bytes] = open(os.memfd_create("headway-shares"), "r+b")  # noqa: SIM115
         else:
@@ -39,12 +39,12 @@ class Shares:
 
     @classmethod
     def inherited(cls, fd: int, index: int) -> Shares:
-        """Of one of several processes, from the number of that file."""
+        """For one of several processes, from the descriptor of that file."""
         return cls(mmap.mmap(fd, 0), index)
 
     @classmethod
     def alone(cls) -> Shares:
-        """Of the only process."""
+        """For the only process."""
         return cls(mmap.mmap(-1, _SLOT), 0)
 
     def set(self, count: int) -> None:

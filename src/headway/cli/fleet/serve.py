@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LISTENER_FD = "HEADWAY_LISTENER_FD"
 """The socket that the processes of --workers inherit."""
 _SHARES_FD = "HEADWAY_SHARES_FD"
-"""What they share of their numbers of connections."""
+"""The file in which they tell each other how many connections each has."""
 
 
 @click.command(cls=Command, short_help="Serve the HTTP API.")
