@@ -124,7 +124,7 @@ class Api:
             self._begin()
         root_path = scope.get("root_path", "")
         path = sent_path(scope).removeprefix(root_path)  # not every host has it there
-        if self.settings.prefix or scope.get("root_path") != "":  # mostly it has one, and nothing changes
+        if self.settings.prefix or scope.get("root_path") != "":  # else it is right as it is, and copying it costs
             scope = {
                 **scope,
                 "root_path": root_path + self.settings.prefix,
