@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headway import Headway
+from headway.api.workers.gateway import Gateway
 from headway.errors import StoreUnavailable
 from tests.api.workers.conftest import Worker
 
@@ -331,6 +332,20 @@ def test_a_worker_that_was_reaped_begins_anew(app: Headway, work: Any) -> None:
     assert work.many("heartbeat", jobs=[{"id": job["id"], "fence": 1}]).status_code == 409
     assert work.claim("none") == []
     assert work.id in [worker.id for worker in app.workers()]
+
+
+def test_a_worker_that_is_declared_dead_while_it_registers_is_told(
+    app: Headway, work: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Gateway._add
+
+    async def add_in_vain(*given: Any) -> None:
+        await add(*given)
+        await app.adeclare_dead(work.id)
+
+    monkeypatch.setattr(Gateway, "_add", add_in_vain)
+    said = work.ask.post("/worker/jobs/claim", json={"worker_id": work.id, "queues": ["mail"]})
+    assert (said.status_code, said.json()["code"]) == (409, "LeaseLost"), said.text
 
 
 def test_a_queue_that_could_not_be_noted_is_noted_at_the_next_claim(

@@ -15,6 +15,7 @@ from headway.app import Headway
 from headway.errors import HeadwayError
 from headway.model.access import ApiKey
 from headway.model.fleet import NewWorker, Worker
+from headway.model.refusals import not_registered
 
 _KNOWN_S = 60.0  # a worker id that was reaped, and then taken by another key, is noticed after this
 _MOST = 10_000
@@ -73,10 +74,12 @@ class Gateway:
     async def register(
         self, worker_id: str, key: ApiKey, *, queues: Sequence[str], kinds: Sequence[str], slots: int, **said: str
     ) -> None:
-        """Register the worker, or note queues that are new to it; raises `Refused` if it belongs to another key."""
+        """Register the worker, or note queues that are new to it; raises `Refused` if it belongs to another key, and
+        `LeaseLost` if it is gone again."""
         if not await self.check(worker_id, key.id):
             await self._add(worker_id, key, queues, kinds, slots, said)
-            await self.check(worker_id, key.id)
+            if not await self.check(worker_id, key.id):
+                raise not_registered(worker_id)  # it was declared dead just now
         _, known, _ = self._known[worker_id]
         if not known.issuperset(queues):
             served = sorted(known.union(queues))
