@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from headway import Headway
 from headway.api import Api
@@ -89,6 +91,56 @@ def test_a_head_arrives_in_time_and_is_not_too_long(port: int) -> None:
         assert (whole.count(b"HTTP/1.1 400"), b"longer than 65,536" in whole) == (1, True), "all of it at once"
     many = first * 2_000 + first.replace(HOST, HOST + CLOSE)
     assert said(port, many).count(b"HTTP/1.1 200") == 2_001, "many short heads at once are not one long head"
+
+
+def test_of_an_endless_head_behind_a_request_under_way_little_is_read(monkeypatch: Any) -> None:
+    read: list[int] = []
+    go_on = HttpToolsProtocol.data_received
+
+    def data_received(self: HttpToolsProtocol, data: bytes) -> None:
+        read.append(len(data))
+        go_on(self, data)
+
+    monkeypatch.setattr(HttpToolsProtocol, "data_received", data_received)
+
+    class Counting(connection.Connection):
+        arrived = 0
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            Counting.arrived += len(data)
+
+    async def ask() -> bytes:
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def slow(_scope: Any, _receive: Any, send: Any) -> None:
+            asked.set()
+            await may_answer.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+            await send({"type": "http.response.body", "body": b"done"})
+
+        config = uvicorn.Config(slow, lifespan="off", log_config=None, access_log=False)
+        config.load()
+        state = ServerState()
+        server = await asyncio.get_running_loop().create_server(lambda: Counting(config, state, {}), "127.0.0.1")
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        await asked.wait()
+        writer.write(b"GET / HTTP/1.1\r\nX: ")
+        for _ in range(50):
+            writer.write(b"x" * 100_000)
+            await writer.drain()
+        while Counting.arrived < 5_000_000:
+            await asyncio.sleep(0.001)
+        may_answer.set()
+        answer = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        server.close()
+        return answer
+
+    answer = asyncio.run(ask())
+    assert (answer[:12], answer[-4:], answer.count(b"HTTP/1.1")) == (b"HTTP/1.1 200", b"done", 1)
+    assert sum(read) < 1_000_000
 
 
 def test_an_answer_is_one_write() -> None:

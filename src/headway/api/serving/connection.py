@@ -24,6 +24,7 @@ class Connection(HttpToolsProtocol):
     _in_head = True  # a request's head has not arrived completely; at first none has
     _received = 0  # bytes of that head
     _may_be_too_long = False  # what has just arrived may complete a head that is
+    _refused = False  # what came is not HTTP, and nothing after it is read; an earlier request is being answered
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -36,7 +37,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return  # over TLS the client goes on sending until it is told
         self._may_be_too_long = self._received + len(data) > LARGEST_HEAD
         super().data_received(data)
@@ -72,6 +73,7 @@ class Connection(HttpToolsProtocol):
         self._cancel_deadline()
         if self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body):
             self.cycle.keep_alive = False
+            self._refused = True
             return
         if self._may_be_too_long and self._in_head and self._head_size() > LARGEST_HEAD:
             msg = _TOO_LONG
