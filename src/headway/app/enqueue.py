@@ -180,7 +180,7 @@ class EnqueueVerbs(PayloadVerbs):
                 )
             return done
 
-        return msgspec.structs.replace(op, steps=steps, alone=None)
+        return msgspec.structs.replace(op, steps=steps, alone=None, atomic=True)
 
     def _built(
         self, kind: str | NewJob, payload: Mapping[str, Any] | msgspec.Raw | None, options: UsingOptions
