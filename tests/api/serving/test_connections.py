@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -23,7 +25,9 @@ def port(sqlite_migrated_path: Any, monkeypatch: Any) -> Iterator[int]:
     monkeypatch.setattr(connection, "HEAD_S", 0.3)
     app = Headway(f"sqlite:///{sqlite_migrated_path}")
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(Api(app), http=connection.Connection, log_config=None, access_log=False)
+    config = uvicorn.Config(
+        Api(app), http=connection.Connection, log_config=None, access_log=False, timeout_keep_alive=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -141,6 +145,51 @@ def test_of_an_endless_head_behind_a_request_under_way_little_is_read(monkeypatc
     answer = asyncio.run(ask())
     assert (answer[:12], answer[-4:], answer.count(b"HTTP/1.1")) == (b"HTTP/1.1 200", b"done", 1)
     assert sum(read) < 1_000_000
+
+
+def test_a_body_that_was_refused_is_not_read_to_its_end(port: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(connection, "MOST_DISCARDED", 2**20)
+    head = b"POST /api/v1/jobs HTTP/1.1\r\n" + HOST
+
+    def sent_until_closed(head: bytes, piece: bytes, pause_s: float) -> tuple[bytes, int]:
+        """The answer, and how much of the body was taken; at most 64 MiB, or for five seconds."""
+        taken = 0
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.settimeout(5)
+            client.sendall(head)
+            answer = client.recv(65_536)
+            until = time.monotonic() + 5
+            with suppress(ConnectionError):
+                while taken < 2**26 and time.monotonic() < until:
+                    client.sendall(piece)
+                    taken += len(piece)
+                    time.sleep(pause_s)
+                return answer, -1
+        return answer, taken
+
+    for framing, piece in (
+        (b"Content-Length: 10000000000\r\n\r\n", bytes(65_536)),
+        (b"Transfer-Encoding: chunked\r\n\r\n", b"10000\r\n%s\r\n" % bytes(65_536)),
+    ):
+        answer, taken = sent_until_closed(head + framing, piece, 0)
+        assert (answer[:12], 0 <= taken < 2**25) == (b"HTTP/1.1 401", True), "sent without a pause"
+        answer, taken = sent_until_closed(head + framing, b"1" if b"Length" in framing else b"1\r\nx\r\n", 0.05)
+        assert (answer[:12], taken >= 0) == (b"HTTP/1.1 401", True), "sent bit by bit"
+
+
+def test_a_connection_goes_on_after_a_refused_body_and_ends_when_nothing_comes(port: int) -> None:
+    head = b"POST /api/v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: 1000\r\n\r\n"
+    for rest in (bytes(1_000), b"", b"1"):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.settimeout(10)
+            client.sendall(head)
+            assert client.recv(65_536).startswith(b"HTTP/1.1 401")
+            client.sendall(rest)
+            if len(rest) == 1_000:
+                client.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+                assert client.recv(65_536).startswith(b"HTTP/1.1 200"), "the connection is used again"
+                client.sendall(b"\r\n")
+            assert client.recv(65_536) == b"", "it is closed in time"
 
 
 def test_an_answer_is_one_write() -> None:

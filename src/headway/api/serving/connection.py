@@ -14,15 +14,21 @@ from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 HEAD_S = 10.0
 """How long a request's line and headers may take to arrive; the body has a time of its own."""
 LARGEST_HEAD = 65_536
+MOST_DISCARDED = 16 * 2**20
+"""Bytes of a body that are thrown away after its request was refused. Many clients read an answer only when they have
+sent everything; without it they would see a broken connection."""
 _TOO_LONG = f"the head of the request is longer than {LARGEST_HEAD:,} bytes"
 _MOST_JOINED = 65_536
 
 
 class Connection(HttpToolsProtocol):
-    """Closes connections that send a head bit by bit, or without end: each would hold a connection forever."""
+    """Closes connections that send a head bit by bit, or without end, or a body that nobody reads any more: each would
+    hold a connection forever."""
 
     _in_head = True  # a request's head has not arrived completely; at first none has
     _received = 0  # bytes of that head
+    _in_body = False  # a request's body has not arrived completely
+    _discarded = 0  # bytes of that body, since its request was answered
     _may_be_too_long = False  # what has just arrived may complete a head that is
     _refused = False  # what came is not HTTP, and nothing after it is read; an earlier request is being answered
     _deadline: asyncio.TimerHandle | None = None
@@ -30,7 +36,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.transport: Any = _JoinedWrites(transport, self.loop)
-        self._deadline = self.loop.call_later(HEAD_S, self._too_late)
+        self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
@@ -41,16 +47,27 @@ class Connection(HttpToolsProtocol):
             return  # over TLS the client goes on sending until it is told
         self._may_be_too_long = self._received + len(data) > LARGEST_HEAD
         super().data_received(data)
-        if not self._in_head:
-            self._cancel_deadline()
-            return
         if self.transport.is_closing():
-            return
-        self._received += len(data)
-        if self._received > LARGEST_HEAD:
-            self.send_400_response(_TOO_LONG)
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(HEAD_S, self._too_late)
+            self._cancel_deadline()
+        elif self._in_head:
+            self._received += len(data)
+            if self._received > LARGEST_HEAD:
+                self.send_400_response(_TOO_LONG)
+            else:
+                self._set_deadline()
+        elif self.cycle is None or not self.cycle.response_complete:
+            self._cancel_deadline()
+        elif self._in_body:
+            self._discarded += len(data)
+            if self._discarded > MOST_DISCARDED:
+                self.transport.close()
+            else:
+                self._set_deadline()
+        else:
+            # the rest of a refused body, or an empty line: uvicorn has stopped its timer, and would not start it again
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_message_begin(self) -> None:
         self._in_head, self._received = True, 0
@@ -59,10 +76,12 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._may_be_too_long and self._head_size() > LARGEST_HEAD:
             raise ValueError(_TOO_LONG)  # which ends the parsing, and the connection: see `send_400_response`
-        self._in_head = False
+        self._in_head, self._in_body, self._discarded = False, True, 0
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        self._in_body = False
+        self._cancel_deadline()
         super().on_message_complete()
         if self.scope is not None:
             self.scope[ARRIVED] = True  # type: ignore[literal-required]
@@ -92,6 +111,10 @@ class Connection(HttpToolsProtocol):
             self._deadline = self.loop.call_later(HEAD_S, self._too_late)
         else:
             self.transport.close()
+
+    def _set_deadline(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_S, self._too_late)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
