@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -17,6 +18,7 @@ LARGEST_HEAD = 65_536
 MOST_DISCARDED = 16 * 2**20
 """Bytes of a body that are thrown away after its request was refused. Many clients read an answer only when they have
 sent everything; without it they would see a broken connection."""
+_NOT_HTTP = "this is not HTTP/1.1, or not unambiguously so"
 _TOO_LONG = f"the head of the request is longer than {LARGEST_HEAD:,} bytes"
 _MOST_JOINED = 65_536
 
@@ -29,6 +31,7 @@ class Connection(HttpToolsProtocol):
     _received = 0  # bytes of that head
     _in_body = False  # a request's body has not arrived completely
     _discarded = 0  # bytes of that body, since its request was answered
+    _offers_upgrade = False  # the head that has just arrived would like to go on in another protocol
     _may_be_too_long = False  # what has just arrived may complete a head that is
     _refused = False  # what came is not HTTP, and nothing after it is read; an earlier request is being answered
     _deadline: asyncio.TimerHandle | None = None
@@ -46,7 +49,8 @@ class Connection(HttpToolsProtocol):
         if self._refused or self.transport.is_closing():
             return  # over TLS the client goes on sending until it is told
         self._may_be_too_long = self._received + len(data) > LARGEST_HEAD
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self.transport.is_closing():
             self._cancel_deadline()
         elif self._in_head:
@@ -69,6 +73,28 @@ class Connection(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
+    def _parse(self, data: bytes) -> None:
+        """As uvicorn does it, but for offers to go on in another protocol, such as Java's client makes with each of its
+        requests (`Upgrade: h2c`): the parser would skip the body, and take it for the next request."""
+        try:
+            while True:
+                try:
+                    return self.parser.feed_data(data)
+                except httptools.HttpParserUpgrade as offer:
+                    data = self._head_without_offer() + data[offer.args[0] :]
+                    self.parser = httptools.HttpRequestParser(self)
+                    self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        except httptools.HttpParserError:
+            self.send_400_response(_NOT_HTTP)
+
+    def _head_without_offer(self) -> bytes:
+        method = self.parser.get_method()
+        if method == b"CONNECT":  # which is one by itself
+            raise httptools.HttpParserError
+        kept = [b"%s: %s\r\n" % each for each in self.headers if each[0] != b"upgrade"]
+        version = self.parser.get_http_version().encode()
+        return b"%s %s HTTP/%s\r\n%s\r\n" % (method, self.url, version, b"".join(kept))
+
     def on_message_begin(self) -> None:
         self._in_head, self._received = True, 0
         super().on_message_begin()
@@ -76,10 +102,15 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._may_be_too_long and self._head_size() > LARGEST_HEAD:
             raise ValueError(_TOO_LONG)  # which ends the parsing, and the connection: see `send_400_response`
+        self._offers_upgrade = self.parser.should_upgrade()
+        if self._offers_upgrade:
+            return
         self._in_head, self._in_body, self._discarded = False, True, 0
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self._offers_upgrade:
+            return
         self._in_body = False
         self._cancel_deadline()
         super().on_message_complete()

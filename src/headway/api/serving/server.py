@@ -44,6 +44,7 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float, shares: Shares |
         server_header=False,
         timeout_graceful_shutdown=ceil(grace_s),
         http=Connection,
+        ws="none",
     )
     join_lines()
     _use_one_heap()
