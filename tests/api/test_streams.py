@@ -70,6 +70,17 @@ def test_a_stream_tells_what_happens_and_resumes(app: Headway, api: Api, loop: A
     assert api._streams._pollers == {}
 
 
+def test_the_head_of_a_stream_ends(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    path = f"/jobs/{app.tenant('acme').enqueue('report').id}"
+    ask = client(keys["viewer"])
+    for asked, headers in ((f"{path}/stream?", {}), (f"{path}/logs?", {"Accept": "text/event-stream, */*"})):
+        said = ask._loop.run_until_complete(
+            asyncio.wait_for(ask._ask("HEAD", f"/api/v1{asked}", {**ask._headers, **headers}, {}), 10)
+        )
+        assert (said.status_code, said.content) == (200, b"")
+        assert said.headers["content-type"] == "text/event-stream; charset=utf-8"
+
+
 def test_what_many_are_told_is_in_memory_once_and_sent_bit_by_bit(app: Headway) -> None:
     job = app.get(app.enqueue("report").id)
     few, many = (streams.Listener(job, None, only_log=False) for _ in range(2))

@@ -256,7 +256,12 @@ class EventStream(Response):
         self._listener, self._leave, self._allowed, self._stopping = listener, leave, allowed, stopping
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":  # the client takes the head for all, and may send its next request
+            self._leave()
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
         sending = asyncio.create_task(self._send(send))
         ends = {sending, *map(asyncio.create_task, (self._end(), _disconnected(receive), self._stopped()))}
         try:
