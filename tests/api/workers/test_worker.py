@@ -324,6 +324,33 @@ def test_what_is_not_valid_is_refused(app: Headway, work: Any) -> None:
     assert app.get(job["id"]).status == "running"
 
 
+def test_ends_are_refused_together_with_a_pointer_to_the_fault(app: Headway, work: Any) -> None:
+    app.change_definition("order", queue="mail")
+    _welcome(app, 2)
+    app.enqueue("order", {"n": 1})
+    jobs = work.claim()
+    good = [{"result": 1}, {"error": "broken"}, {"outcome": {"next": "pay"}}]
+    for bad, pointer in (
+        ({"outcome": {"next": "no name!"}}, "/outcome"),
+        ({"outcome": {"next": "pay", "signals": ["none"]}}, "/outcome"),
+        ({"outcome": {"spawn": [{"kind": "none"}]}}, "/outcome"),
+        ({"outcome": {"done": "x" * (2**20 + 1)}}, "/outcome"),
+        ({"result": "x" * (2**20 + 1)}, "/result"),
+        ({"error": "broken", "delay": -1}, "/delay"),
+    ):
+        ends = [{"id": job["id"], "fence": 1, **said} for job, said in zip(jobs, [*good[:2], bad], strict=True)]
+        refused = work.many("settle", jobs=ends)
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, f"/jobs/2{pointer}")
+        refused = work.say("complete" if "error" not in bad else "fail", jobs[2], **bad)
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, pointer)
+        alone = work.many("settle", jobs=ends[2:]).json()
+        assert (alone["detail"], alone["errors"][0]["pointer"]) == (refused.json()["detail"], f"/jobs/0{pointer}")
+        assert {app.get(job["id"]).status for job in jobs} == {"running"}, "nothing of a refused request is written"
+    ends = [{"id": job["id"], "fence": 1, **said} for job, said in zip(jobs, good, strict=True)]
+    settled = work.many("settle", jobs=ends).json()["settled"]
+    assert [each["status"] for each in settled] == ["succeeded", "scheduled", "queued"]
+
+
 def test_a_worker_that_was_reaped_begins_anew(app: Headway, work: Any) -> None:
     _welcome(app)
     (job,) = work.claim()

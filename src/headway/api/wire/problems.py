@@ -173,8 +173,6 @@ def pointer(parts: Sequence[str | int]) -> str:
 def refused_at(error: Exception, at: Sequence[str | int], named: Sequence[str]) -> Exception:
     """The refusal of a part of the body, with a pointer to it: to the value of a payload that does not fit, or to the
     field among `named` that the message begins with. What is no fault of the body stays as it is."""
-    if isinstance(error, errors.StoreError) or not isinstance(error, Refused | errors.HeadwayError):
-        return error
     said = str(error)
     parts = list(at)
     if isinstance(error, errors.InvalidPayload):
@@ -182,13 +180,21 @@ def refused_at(error: Exception, at: Sequence[str | int], named: Sequence[str]) 
         parts += ["payload", *(path_parts(path[1]) if path else ())]
     elif (option := _OPTION.match(said)) and option[1] in named:
         parts.append(option[1])
-    if not parts:
+    return refused_with_pointer(error, at, parts) if parts else error
+
+
+def refused_with_pointer(error: Exception, at: Sequence[str | int], parts: Sequence[str | int]) -> Exception:
+    """The refusal of what is at `parts` of the body, which belongs to the job at `at`, if there are several. What is no
+    fault of the body stays as it is."""
+    if isinstance(error, errors.StoreError) or not isinstance(error, Refused | errors.HeadwayError):
         return error
     found, headers = problem_of(error, "")
     if found.status not in (403, 404, 409, 422):
         return error
     detail = f"{pointer(at)}: {found.detail}" if at else found.detail
-    faults = [Fault(each.detail, pointer(at) + each.pointer) for each in found.errors] or [Fault(said, pointer(parts))]
+    faults = [Fault(each.detail, pointer(at) + each.pointer) for each in found.errors] or [
+        Fault(str(error), pointer(parts))
+    ]
     return Refused(
         found.status, detail, code=found.code, faults=faults, fix=found.fix, headers=headers, job_id=found.job_id
     )

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.wire.problems import Refused
+from headway.api.wire.problems import Refused, refused_at, refused_with_pointer
 from headway.api.wire.views import Json
 from headway.api.workers.outcomes import ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
 from headway.api.workers.quoted import quoted_error, quoted_tail
 from headway.api.workers.requests import fence_of, valid_id
 from headway.api.workers.spill import spill_results
 from headway.api.workers.views import ClaimedJob, continued
-from headway.errors import StoreBusy
+from headway.errors import HeadwayError, InvalidPayload, StoreBusy
 from headway.model.duration import to_ms
 from headway.model.job import Job, NewJob, Settlement
 from headway.model.reported import BadEnd, Completion, Ended, Failure
@@ -56,7 +56,7 @@ class Ends(msgspec.Struct):
 
 
 async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]) -> Ends:
-    """Write them. Those that are not the worker's own are `lost`."""
+    """Write them. Those that are not the worker's own are `lost`; where one is not valid, nothing is written."""
     store = call.app.store
     result_limit = call.app.settings.result_limit
     await spill_results(call, worker_id, ends)
@@ -66,40 +66,63 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
     given: dict[str, EndIn] = {}
     claims: list[tuple[str, int]] = []
     for end in ends:
-        job_id = valid_id(end.id)
-        given[job_id] = end
-        claims.append((job_id, fence_of(end)))
-        error = end.error_text if end.error is None else end.error
-        if error is not None or end.status is not None:
-            failures.append(_failure(job_id, end, error))
-        elif end.outcome is not None:
-            outcome_name(end.outcome)
-            steps.append((end, end.outcome))
-        else:
-            completions.append(Completion(*claims[-1], result_text(end.result, result_limit)))
+        try:
+            job_id = valid_id(end.id)
+            given[job_id] = end
+            claims.append((job_id, fence_of(end)))
+            error = end.error_text if end.error is None else end.error
+            if error is not None or end.status is not None:
+                failures.append(_failure(job_id, end, error))
+            elif end.outcome is not None:
+                outcome_name(end.outcome)
+                steps.append((end, end.outcome))
+            else:
+                completions.append(Completion(*claims[-1], result_text(end.result, result_limit)))
+        except (Refused, HeadwayError) as refusal:
+            raise _pointing_at(call, end, refusal) from None
+    written = Ends(claims, {}, [], [])
+    # before the first write: a request that is refused has changed nothing
+    step_ends = await _step_ends(call, worker_id, steps, written)
     found: list[Ended] = []
     if completions:
         found.append(await store.arun(store.ops.complete(worker_id, completions)))
-        steps += [(given[job_id], OutcomeIn(done=given[job_id].result or _NULL)) for job_id, _ in found[-1].machines]
+        machines = [given[job_id] for job_id, _ in found[-1].machines]
+        results = [(end, OutcomeIn(done=end.result or _NULL)) for end in machines]
+        step_ends += await _step_ends(call, worker_id, results, written)
     if failures:
         found.append(await store.arun(store.ops.fail(worker_id, failures)))
-    written = Ends(claims, {}, [], [])
     for each in found:
         written.statuses |= each.statuses
         written.lost += each.lost
-    if steps:
-        await _write_steps(call, worker_id, steps, written)
+    if step_ends:
+        await _write_steps(call, worker_id, step_ends, written)
     return written
 
 
-async def _write_steps(
+def _pointing_at(call: Call[Any, Any], end: EndIn, refusal: Exception, field: str = "result") -> Exception:
+    """The refusal of one end: with a pointer to it, among many, and to the field or option that is not valid."""
+    jobs: list[EndIn] = getattr(call.body, "jobs", [])
+    at: list[str | int] = ["jobs", jobs.index(end)] if jobs else []
+    if isinstance(refusal, InvalidPayload) or field != "result":
+        found = refused_with_pointer(refusal, at, [*at, field])
+    else:
+        found = refused_at(refusal, at, end.__struct_fields__)
+    if isinstance(found, Refused) and len(jobs) == 1:
+        found.detail = str(refusal)  # clients make it the error of the job, where its place means nothing
+    return found
+
+
+async def _step_ends(
     call: Call[Any, Any], worker_id: str, steps: Sequence[tuple[EndIn, OutcomeIn]], written: Ends
-) -> None:
+) -> list[tuple[Job, Settlement]]:
+    """What is to be written of steps; those of jobs that are not there, or not the worker's, are `lost`."""
+    if not steps:
+        return []
     store = call.app.store
     ids = [valid_id(end.id) for end, _ in steps]
-    found = await store.arun(store.ops.get(ids, tenant_id=None, raw=True))  # a step that goes on gets them as they are
-    jobs: dict[str, Job] = {job.id: job for job in found}
-    settlements: dict[str, Settlement] = {}
+    stored = await store.arun(store.ops.get(ids, tenant_id=None, raw=True))  # a step that goes on gets them as they are
+    jobs: dict[str, Job] = {job.id: job for job in stored}
+    found: list[tuple[Job, Settlement]] = []
     for (end, outcome), job_id in zip(steps, ids, strict=True):
         fence = fence_of(end)
         job = jobs.get(job_id)
@@ -107,28 +130,37 @@ async def _write_steps(
         if job is None or (job.status == "running" and job.fence == fence and job.worker_id != worker_id):
             written.lost.append((job_id, fence))
             continue
-        step = StepEnd(
-            job,
-            fence,
-            outcome,
-            continues=end.goes_on,
-            result_limit=call.app.settings.result_limit,
-            state_limit=call.app.payload_limit,
-        )
-        settlements[job_id] = step.settlement(await _children(call, outcome))
-    if not settlements:
-        return
-    settled = await store.arun(store.ops.settle(worker_id, list(settlements.values())))
+        try:
+            step = StepEnd(
+                job,
+                fence,
+                outcome,
+                continues=end.goes_on,
+                result_limit=call.app.settings.result_limit,
+                state_limit=call.app.payload_limit,
+            )
+            found.append((job, step.settlement(await _children(call, outcome))))
+        except (Refused, HeadwayError) as refusal:
+            raise _pointing_at(call, end, refusal, "outcome") from None
+    return found
+
+
+async def _write_steps(
+    call: Call[Any, Any], worker_id: str, step_ends: Sequence[tuple[Job, Settlement]], written: Ends
+) -> None:
+    store = call.app.store
+    settled = await store.arun(store.ops.settle(worker_id, [settlement for _, settlement in step_ends]))
     if settled.busy:
         raise StoreBusy("another transaction holds what this outcome needs: nothing of it was written; try again")
     written.lost += settled.lost
-    for job_id, settlement in settlements.items():
-        if (job_id, settlement.fence) in settled.lost:
+    left: list[str] = []
+    for job, settlement in step_ends:
+        if (job.id, settlement.fence) in settled.lost:
             continue
+        left.append(job.id)
         turn = settlement.turn
-        if job_id in settled.continued and turn is not None:
-            written.continued.append(continued(jobs[job_id], settlement.fence + 1, turn, settled.continued[job_id]))
-    left = [job_id for job_id in settlements if (job_id, settlements[job_id].fence) not in settled.lost]
+        if job.id in settled.continued and turn is not None:
+            written.continued.append(continued(job, settlement.fence + 1, turn, settled.continued[job.id]))
     written.statuses |= {job.id: job.status for job in await store.arun(store.ops.get(left, tenant_id=None))}
 
 
