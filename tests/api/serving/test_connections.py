@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -23,17 +23,22 @@ from headway.api.serving import connection
 def port(sqlite_migrated_path: Any, monkeypatch: Any) -> Iterator[int]:
     monkeypatch.setattr(connection, "HEAD_S", 0.3)
     app = Headway(f"sqlite:///{sqlite_migrated_path}")
+    with serving(Api(app)) as port:
+        yield port
+    app.close()
+
+
+@contextmanager
+def serving(api: Any) -> Iterator[int]:
+    """The port of a server of this application, in a thread."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        Api(app), http=connection.Connection, log_config=None, access_log=False, timeout_keep_alive=1
-    )
+    config = uvicorn.Config(api, http=connection.Connection, log_config=None, access_log=False, timeout_keep_alive=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield listener.getsockname()[1]
     server.should_exit = True
     thread.join(10)
-    app.close()
 
 
 def said(port: int, *pieces: bytes) -> bytes:
@@ -141,6 +146,26 @@ def test_of_an_endless_head_behind_a_request_under_way_little_is_read() -> None:
     answer = asyncio.run(ask())
     assert (answer[:12], answer[-4:], answer.count(b"HTTP/1.1")) == (b"HTTP/1.1 200", b"done", 1)
     assert 0 < sum(read) < 1_000_000
+
+
+def test_a_request_notices_that_its_client_has_gone_though_another_came_after_it() -> None:
+    begun, noticed = threading.Event(), threading.Event()
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            begun.set()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            noticed.set()
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body"})
+
+    with serving(waits) as port, socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall((b"GET / HTTP/1.1\r\n" + HOST + b"\r\n") * 2)
+        assert begun.wait(10)
+        time.sleep(0.05)  # for the second one to arrive, if it came apart
+        client.close()
+        assert noticed.wait(5)
 
 
 def test_a_request_that_offers_another_protocol_is_read_as_any_other(port: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from headway.api.wire.bodies import ARRIVED
 from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
@@ -35,6 +35,7 @@ class Connection(HttpToolsProtocol):
     _may_be_too_long = False  # what has just arrived may complete a head that is
     _refused = False  # what came is not HTTP, and nothing after it is read; an earlier request is being answered
     _deadline: asyncio.TimerHandle | None = None
+    _answering: RequestResponseCycle | None = None  # uvicorn's `cycle` is the last that came, and may wait for its turn
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -43,6 +44,9 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -107,6 +111,10 @@ class Connection(HttpToolsProtocol):
             return
         self._in_head, self._in_body, self._discarded = False, True, 0
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
         if self._offers_upgrade:
