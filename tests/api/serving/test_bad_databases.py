@@ -52,6 +52,29 @@ def test_a_full_disk_and_a_read_only_file(app: Headway, api: Api, client: Any, k
     assert app.counts() == {"queued": 101}
 
 
+@pytest.mark.parametrize("app", ["sqlite"], indirect=True)
+def test_a_file_that_another_process_keeps_locked(app: Headway, api: Api, client: Any, keys: dict[str, str]) -> None:
+    ask, work = client(keys["operator"]), client(keys["worker"])
+    claim = {"worker_id": new_id(), "queues": ["mail"]}
+    assert ask.post("/jobs", json=WELCOME).status_code == 201
+    with closing(apsw.Connection(app.store._path)) as other:  # type: ignore[attr-defined]
+        other.execute("begin immediate")
+        for said in (
+            lambda: ask.post("/jobs", json=WELCOME),
+            lambda: ask.post("/jobs", json={**WELCOME, "unique_key": "k"}, headers={"Idempotency-Key": "a"}),
+            lambda: ask.post("/jobs/batch", json={"jobs": [WELCOME] * 2}),
+            lambda: work.post("/worker/jobs/claim", json={**claim, "wait": 30}),
+        ):
+            began = time.monotonic()
+            assert _says(said())[0] == 503
+            assert time.monotonic() - began < 5, "not as long as a worker would wait"
+        assert ask.get("/jobs").status_code == 200, "what is there can be read"
+        other.execute("rollback")
+    assert ask.post("/jobs", json=WELCOME).status_code == 201
+    assert len(work.post("/worker/jobs/claim", json={**claim, "limit": 10}).json()["jobs"]) == 2
+    assert app.counts() == {"running": 2}, "what was refused is not written afterwards"
+
+
 @pytest.mark.parametrize("app", ["postgres"], indirect=True)
 def test_a_full_disk_of_postgresql(app: Headway, client: Any, keys: dict[str, str]) -> None:
     """The jobs are on a disk of their own, which only root can mount, beside a server of this machine."""

@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
+from headway.store.haste import lock_patience_s
 
 _log = get_logger("headway.api")
 # together less than a second, after which a request is answered 503
 _TICK_S = 0.05
 _SLOW_S = 0.2  # a request that takes longer makes us ask whether the database is there at all
 _EVERY_S = 1.0  # how often to ask while requests take long
+_LOCKED_S = 0.7  # how long a request waits for a SQLite file that another process keeps locked, and does not write to
 _SILENCE_TICKS = 13  # it answers a question about nothing within this many, or is taken for silent
 
 
@@ -33,7 +35,7 @@ class DatabaseWatch:
 
     def request(self) -> AbstractAsyncContextManager[None]:
         """Raises `StoreUnavailable` when the database is silent."""
-        return nullcontext() if self._app.store.dialect == "sqlite" else self._watched()  # a file is not silent
+        return _Hurried() if self._app.store.dialect == "sqlite" else self._watched()  # a file is not silent
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[None]:
@@ -96,6 +98,16 @@ class DatabaseWatch:
             _log.error("the database is silent") if silent else _log.info("the database answers again")
             self._silent = silent
             self._app.store.presume_silent(silent)
+
+
+class _Hurried:
+    """A request that is answered 503 while another process keeps the file locked."""
+
+    async def __aenter__(self) -> None:
+        self._token = lock_patience_s.set(_LOCKED_S)
+
+    async def __aexit__(self, *_: object) -> None:
+        lock_patience_s.reset(self._token)
 
 
 def _silent() -> StoreUnavailable:

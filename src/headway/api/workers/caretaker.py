@@ -9,6 +9,7 @@ from headway.model.fleet import NewWorker
 from headway.model.lease import call_timeout_ms
 from headway.model.served import Entry, Served
 from headway.model.trigger import Declaration
+from headway.store.haste import lock_patience_s
 from headway.worker import host
 from headway.worker.database import Database
 from headway.worker.lease import Lease
@@ -55,8 +56,11 @@ class Caretaker:
             await self._store.leave_loop()  # each claim tries again, with another caretaker
             raise
         self._running = (self._lease.loop, *self._maintenance.loops, self._triggers.loop)
+        # they outlive the request that starts them, and wait for a lock as workers do
+        token = lock_patience_s.set(float("inf"))
         for loop in self._running:
             loop.start()
+        lock_patience_s.reset(token)
 
     async def stop(self) -> None:
         for loop in self._running:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -14,8 +14,10 @@ import pytest
 from headway.errors import StoreUnavailable
 from headway.model.listing import Filter
 from headway.model.retry import succeeded
+from headway.store.haste import lock_patience_s
 from headway.store.sqlite import SqliteStore
 from headway.store.sqlite.engine import writer
+from headway.store.sqlite.engine.connection import connect, library_errors
 from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S
 from tests.store.engine.sqlite.sqlite_processes import FORKS, Locked, count, enqueue, in_child, job, join, worker
 
@@ -86,6 +88,55 @@ def test_a_file_that_stays_locked_is_unavailable_and_says_why(path, library):
             enqueue(store)
         assert len(enqueue(store)) == 1
         assert count(store) == 2
+
+
+def test_a_hurried_write_is_refused_while_nobody_writes_and_never_written(store, path, library):
+    enqueue(store)
+
+    async def go() -> None:
+        patient = asyncio.create_task(store.arun(store.ops.enqueue([job()])))
+        lock_patience_s.set(0.1)
+        hurried = [asyncio.create_task(store.arun(store.ops.enqueue([job()]))) for _ in range(3)]
+        refused = await asyncio.gather(*hurried, return_exceptions=True)
+        assert [str(each).partition("locked for ")[2][:5] for each in refused] == ["0.1 s"] * 3
+        assert not patient.done()
+        other.let_go()
+        await patient
+
+    with Locked(path, library) as other:
+        asyncio.run(go())
+    assert count(store) == 2
+
+
+def test_a_hurried_write_waits_while_others_write(store, path, library):
+    enqueue(store)
+    stop = threading.Event()
+
+    def write() -> None:
+        with closing(connect(str(path), library)) as other:
+            other.execute("create table numbers (n)")
+            locked.set()
+            while not stop.is_set():
+                with suppress(library_errors(library)):  # the hurried one was quicker
+                    other.execute("begin immediate")
+                    other.execute("insert into numbers values (1)")
+                    time.sleep(0.02)
+                    other.execute("commit")
+
+    async def go() -> None:
+        lock_patience_s.set(0.3)  # longer than any of the other transactions
+        for _ in range(20):
+            await store.arun(store.ops.enqueue([job()]))
+
+    locked = threading.Event()
+    thread = threading.Thread(target=write)
+    thread.start()
+    locked.wait(10)
+    threading.Timer(1.5, stop.set).start()
+    asyncio.run(go())
+    stop.set()
+    thread.join()
+    assert count(store) == 21
 
 
 def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):

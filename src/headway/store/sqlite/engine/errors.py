@@ -37,7 +37,8 @@ class Patience:
 
     def __init__(self, seconds: float = PATIENCE_S, *, growth: float = 1.5) -> None:
         """Each pause is longer than the one before by `growth`."""
-        self._until = time.monotonic() + seconds
+        self._since = time.monotonic()
+        self._until = self._since + seconds
         self._pause = 0.0005
         self._growth = growth
 
@@ -48,6 +49,14 @@ class Patience:
         time.sleep(random.uniform(0, self._pause))
         self._pause = min(self._pause * self._growth, LONGEST_PAUSE_S)
         return True
+
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self._since
+
+    def count_anew(self) -> None:
+        """Let `waited_s` begin now; the deadline stays."""
+        self._since = time.monotonic()
 
 
 def no_answer(path: str, seconds: float) -> StoreUnavailable:

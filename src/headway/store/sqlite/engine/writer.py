@@ -11,10 +11,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from headway.errors import HeadwayError, StoreError
+from headway.store.haste import lock_patience_s
 from headway.store.ops import Steps
 from headway.store.run import drive
 from headway.store.sqlite.engine.connection import Connection
-from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S, Patience, is_busy, is_of_the_file
+from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S, Patience, explain, is_busy, is_of_the_file
 from headway.store.sqlite.engine.file import File, Identity
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class _Request:
     done: threading.Lock | None = None
     loop: asyncio.AbstractEventLoop | None = None
     future: asyncio.Future[Any] | None = None
+    patience_s = float("inf")  # for a lock whose holder writes nothing
 
     def __init__(self, steps: Callable[[], Steps[Any]]) -> None:
         self.steps = steps
@@ -63,6 +65,7 @@ class Writer:
         self._going = False
         self._conn: Connection | None = None
         self._identity: Identity | None = None
+        self._seen = 0  # the version of the data when the lock was looked at last
 
     def run(self, steps: Callable[[], Steps[T]]) -> T:
         """Run an op and wait for its commit."""
@@ -85,6 +88,7 @@ class Writer:
         request = _Request(steps)
         request.loop = asyncio.get_running_loop()
         request.future = request.loop.create_future()
+        request.patience_s = lock_patience_s.get()
         self._submit(request)
         value: T = await request.future
         return value
@@ -181,9 +185,14 @@ class Writer:
             except self._file.errors as error:
                 if is_busy(error):
                     self._roll_back()
-                    patience = patience or Patience(self._file.patience_s, growth=_GROWTH if grow else _OWN_GROWTH)
+                    if patience is None:
+                        patience = Patience(self._file.patience_s, growth=_GROWTH if grow else _OWN_GROWTH)
+                        self._seen = self._data_version()
                     if patience.wait() and not all(request.is_given_up for request in group):
-                        continue
+                        self._refuse_hurried(group, patience, error)
+                        if group:
+                            continue
+                        return
                 elif len(group) > 1:
                     self._give_up()
                     self._write_apart(group)
@@ -196,6 +205,31 @@ class Writer:
             for request in group:
                 request.error = failure if len(group) == 1 else _copy_of(failure)
             return
+
+    def _refuse_hurried(self, group: list[_Request], patience: Patience, error: Exception) -> None:
+        """Answer those that do not wait any longer, and take them out of the group."""
+        waited_s = patience.waited_s
+        over = [request for request in group if request.patience_s <= waited_s]
+        if not over:
+            return
+        version = self._data_version()
+        if version != self._seen:  # others have written meanwhile
+            self._seen = version
+            patience.count_anew()
+            return
+        for request in over:
+            request.error = explain(error, self._file.path, request.patience_s)
+            request.error.__cause__ = error
+        group[:] = [request for request in group if request not in over]
+        _answer(over)
+
+    def _data_version(self) -> int:
+        """It changes with each commit of another connection; 0 where it cannot be told."""
+        if self._conn is not None:
+            with suppress(self._file.errors):
+                version: int = self._conn.execute("pragma data_version")[0][0]
+                return version
+        return 0
 
     def _write_apart(self, group: list[_Request]) -> None:
         """Write each op alone after the group failed: the disk may lack room for just one of them."""

@@ -1,0 +1,9 @@
+"""Who cannot wait long for a database that somebody else has locked."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+lock_patience_s: ContextVar[float] = ContextVar("headway_lock_patience", default=float("inf"))
+"""How long the writes of this task wait for the lock of a SQLite file while nobody writes to it: whoever has the lock
+has stopped, or forgotten it. While others write, it is somebody's turn soon, and waiting is right."""
