@@ -351,6 +351,19 @@ def test_ends_are_refused_together_with_a_pointer_to_the_fault(app: Headway, wor
     assert [each["status"] for each in settled] == ["succeeded", "scheduled", "queued"]
 
 
+def test_a_heartbeat_that_is_refused_changes_nothing(app: Headway, work: Any) -> None:
+    _welcome(app, 2)
+    one, two = work.claim()
+    assert work.many("heartbeat", jobs=[{"id": each["id"], "fence": 1} for each in (one, two)]).status_code == 200
+    (before,) = (each for each in app.workers() if each.id == work.id)
+    refused = work.many("heartbeat", jobs=[{"id": one["id"], "fence": 1, "progress": 2}])
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/jobs/0/progress")
+    refused = work.say("heartbeat", one, progress=-1)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/progress")
+    (after,) = (each for each in app.workers() if each.id == work.id)
+    assert (after.lease_expires_at, app.get(two["id"]).status) == (before.lease_expires_at, "running")
+
+
 def test_a_worker_that_was_reaped_begins_anew(app: Headway, work: Any) -> None:
     _welcome(app)
     (job,) = work.claim()

@@ -13,7 +13,7 @@ import msgspec
 
 from headway.api.call import Call
 from headway.api.routes import WORKERS, Routes
-from headway.api.wire.problems import Refused
+from headway.api.wire.problems import Fault, Refused
 from headway.api.workers.quoted import quoted_error, quoted_log, quoted_note
 from headway.api.workers.requests import (
     Key,
@@ -241,6 +241,7 @@ async def heartbeat_job(call: Call[HeartbeatIn, None]) -> HeartbeatAnswer:
         log=body.log,
     )
     claim = (job_id, fence_of(held))
+    _check_progress(held)
     store = call.app.store
     reply = None
     if await call.server.workers.check(worker_id, call.key.id):
@@ -279,8 +280,9 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> HeartbeatsAnswer:
     worker_id = valid_worker_id(call.body.worker_id)
     held = call.body.jobs
     check_many(held, least=0)
-    for each in held:
+    for n, each in enumerate(held):
         each.id = valid_id(each.id)  # as it is stored
+        _check_progress(each, f"/jobs/{n}")
     claims = [(each.id, fence_of(each)) for each in held]
     store = call.app.store
     reply = None
@@ -304,6 +306,12 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> HeartbeatsAnswer:
     )
 
 
+def _check_progress(held: HeldIn, at: str = "") -> None:
+    if held.progress is not None and not 0 <= held.progress <= 1:
+        said = f"progress={held.progress} must be from 0 to 1"
+        raise Refused(422, said, faults=[Fault("out of range", f"{at}/progress")])
+
+
 async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn]) -> None:
     store = call.app.store
     said = [each for each in held if each.progress is not None or each.note is not None or each.log]
@@ -315,8 +323,6 @@ async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn])
         found = {job.id: job for job in await store.arun(store.ops.get(logged, tenant_id=None))}
     reports = []
     for each in said:
-        if each.progress is not None and not 0 <= each.progress <= 1:
-            raise Refused(422, f"progress={each.progress} must be from 0 to 1")
         tail, end = None, 0
         if each.log and each.id in found:
             job = found[each.id]
