@@ -99,6 +99,10 @@ def test_a_refusal_points_at_every_fault_of_the_body(app: Headway, client: Any, 
         ("/jobs/batch", {"jobs": [good, good, wrong]}, ["/jobs/2/payload/user_id"]),
         ("/jobs/batch", {"jobs": [good, {"kind": "nope"}]}, ["/jobs/1/kind"]),
         ("/jobs/batch", {"jobs": [good, good | {"priority": 10**9}]}, ["/jobs/1/priority"]),
+        ("/jobs/batch", {"jobs": [good, good | {"train": ""}]}, ["/jobs/1/train"]),
+        ("/jobs", good | {"meta": {"n": 10**30}}, ["/meta"]),
+        ("/jobs", good | {"after": ["me"]}, ["/after"]),
+        ("/jobs/batch", {"jobs": []}, ["/jobs"]),
         ("/groups", {"jobs": [good], "callback": wrong}, ["/callback/payload/user_id"]),
     ):
         said = ask.post(path, json=body)

@@ -127,7 +127,8 @@ async def create_job(call: Call[JobIn, None]) -> Answer:
 async def create_jobs(call: Call[BatchIn, None]) -> Answer:
     """Enqueue up to 1,000 jobs in one transaction: all of them, or none."""
     if not 1 <= len(call.body.jobs) <= _LONGEST_BATCH:
-        raise Refused(422, f"a batch has 1 to {_LONGEST_BATCH:,} jobs, not {len(call.body.jobs):,}")
+        said = f"a batch has 1 to {_LONGEST_BATCH:,} jobs, not {len(call.body.jobs):,}"
+        raise Refused(422, said, faults=[Fault("out of range", "/jobs")])
     made, headers = await _enqueue(call, call.body.jobs)
     return Answer(201, BatchMade(made), headers)
 

@@ -148,7 +148,7 @@ def slug_of(code: str) -> str:
 
 _PART = re.compile(r'\.([^.\[]+)|\[(\d+|"(?:[^"\\]|\\.)*")\]')
 _PATH = re.compile(r" at (\$[^\s:]*)")
-_OPTION = re.compile(r"([a-z_]+)=")
+_OPTION = re.compile(r"(?:the )?([a-z_]+)[= ]")
 
 
 def path_parts(path: str) -> list[str | int]:
