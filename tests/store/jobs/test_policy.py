@@ -10,6 +10,7 @@ import psycopg
 from headway.model import retry
 from headway.model.job import Claim
 from headway.model.reported import Completion, Ended, Failure
+from tests.store.store_marks import POSTGRES
 
 POLICIES = [
     {"delivery": delivery, "max_attempts": attempts, "backoff_base_ms": 1_000, "backoff_cap_ms": cap}
@@ -94,6 +95,13 @@ def test_a_failure_goes_where_the_model_sends_it(db: Any) -> None:
                 assert _by_sql(db, claim, said) == db.job(claim.id).status
             shown.append(_shown(db, claim.id, exact="delay_ms" in said))
         assert shown[0] == shown[1], (policy, said, way)
+
+
+@POSTGRES
+def test_a_long_error_is_cut(db: Any) -> None:
+    claim = db.start()
+    db.sql("select headway.fail(?::uuid, ?::uuid, ?::integer, repeat('é', 70000))", db.home(), claim.id, claim.fence)
+    assert db.job(claim.id).error == "é" * 65_536
 
 
 def test_losses_count_against_an_at_most_once_job(db: Any) -> None:

@@ -157,8 +157,9 @@ $$;
 
 -- Fail one execution by the job's policy; gives the job's status. p_retryable => false: another try could not help.
 -- p_delay is used instead of the backoff. p_status says how the attempt ended: `failed`, `timeout`, or `canceled`, which
--- needs no error. Raises HW002 if this worker does not run the job under that fence (any more), HW004 for a delay that is
--- not from 0 to 100 years, another status, or no error.
+-- needs no error. Of a longer error the first 65,536 characters are kept, as over HTTP: lists of jobs show it. Raises HW002
+-- if this worker does not run the job under that fence (any more), HW004 for a delay that is not from 0 to 100 years,
+-- another status, or no error.
 create function headway.fail(
   p_worker uuid, p_id uuid, p_fence integer, p_error text, p_retryable boolean default true,
   p_delay interval default null, p_status text default 'failed'
@@ -175,7 +176,7 @@ begin
   select f.verdict
     into v_verdict
     from headway.fail_many(
-           p_worker, array[p_id], array[p_fence], array[p_error], array[p_retryable],
+           p_worker, array[p_id], array[p_fence], array[pg_catalog.left(p_error, 65536)], array[p_retryable],
            array[(extract(epoch from p_delay) * 1000)::bigint], p_statuses => array[p_status]) f;
   perform headway.refuse_lost(p_id, p_fence, v_verdict);
   return v_verdict;
