@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
-from headway.store.haste import lock_patience_s
+from headway.store.patience import lock_patience_s
 
 _log = get_logger("headway.api")
 # together less than a second, after which a request is answered 503

@@ -9,7 +9,7 @@ from headway.model.fleet import NewWorker
 from headway.model.lease import call_timeout_ms
 from headway.model.served import Entry, Served
 from headway.model.trigger import Declaration
-from headway.store.haste import lock_patience_s
+from headway.store.patience import lock_patience_s
 from headway.worker import host
 from headway.worker.database import Database
 from headway.worker.lease import Lease

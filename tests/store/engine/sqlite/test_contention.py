@@ -14,7 +14,7 @@ import pytest
 from headway.errors import StoreUnavailable
 from headway.model.listing import Filter
 from headway.model.retry import succeeded
-from headway.store.haste import lock_patience_s
+from headway.store.patience import lock_patience_s
 from headway.store.sqlite import SqliteStore
 from headway.store.sqlite.engine import writer
 from headway.store.sqlite.engine.connection import connect, library_errors

@@ -11,8 +11,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from headway.errors import HeadwayError, StoreError
-from headway.store.haste import lock_patience_s
 from headway.store.ops import Steps
+from headway.store.patience import lock_patience_s
 from headway.store.run import drive
 from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S, Patience, explain, is_busy, is_of_the_file

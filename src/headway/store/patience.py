@@ -1,4 +1,4 @@
-"""Who cannot wait long for a database that somebody else has locked."""
+"""How long a caller waits for a database that somebody else has locked."""
 
 from __future__ import annotations
 
