@@ -6,6 +6,8 @@ import asyncio
 import dataclasses
 import json
 import logging
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -314,6 +316,97 @@ def test_a_worker_that_stops_gives_its_jobs_back(app: Headway, client: Client, w
     job = client.get(left.id)
     assert (job.status, job.tries, job.fields["losses"]) == ("queued", 0, 0)
     assert client.result(ends.id).unwrap() == "done"
+
+
+def test_a_handler_that_gives_way_to_a_stopping_worker_runs_again(client: Client, working: Any) -> None:
+    worker = working.new(grace=30.0)
+    began = threading.Semaphore(0)
+
+    def wait(ctx: Context) -> None:
+        assert (ctx.canceled, ctx.stopping) == (False, False)
+        began.release()
+        _until(lambda: ctx.stopping)
+        assert not ctx.canceled  # the grace period is not over
+
+    @worker.handler("welcome")
+    def welcome(ctx: Context) -> str:
+        wait(ctx)
+        return "half of it"
+
+    @worker.handler("report")
+    def report(ctx: Context) -> Done:
+        wait(ctx)
+        return Done("all of it")
+
+    @worker.handler("order", step="start")
+    def order(ctx: Context) -> Next:
+        wait(ctx)
+        return Next("ship")
+
+    working(worker)
+    jobs = [client.enqueue(kind) for kind in ("welcome", "report", "order")]
+    for _ in jobs:
+        assert began.acquire(timeout=30)
+    worker.stop()
+    half, whole, step = jobs
+    _until(lambda: client.get(half.id).status == "queued")
+    assert [each.status for each in client.attempts(half.id)] == ["released"]
+    assert client.get(half.id).tries == 0
+    assert client.result(whole.id).unwrap() == "all of it"
+    assert (client.get(step.id).status, client.get(step.id).fields["step"]) == ("queued", "ship")
+
+
+_DEAF = """
+import sys, time
+from headway_client import Worker
+
+worker = Worker(queues={"mail": 1})
+
+@worker.handler("welcome")
+def welcome():
+    print("began", flush=True)
+    time.sleep(600)
+
+worker.run()
+"""
+
+
+@pytest.mark.parametrize(("grace", "signals"), [("100ms", 1), ("10m", 2)])
+def test_a_function_that_does_not_end_does_not_keep_the_worker(
+    grace: str, signals: int, app: Headway, server: Any, client: Client
+) -> None:
+    key = app.create_api_key("worker", "worker").text
+    job = client.enqueue("welcome")
+    environ = os.environ | {"HEADWAY_API": server.address, "HEADWAY_KEY": key, "HEADWAY_GRACE": grace}
+    with subprocess.Popen([sys.executable, "-c", _DEAF], env=environ, stdout=-1, stderr=-1, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stderr is not None
+            assert worker.stdout.readline() == "began\n"
+            worker.terminate()
+            if signals == 2:
+                while "stopping" not in worker.stderr.readline():
+                    assert worker.poll() is None
+                worker.terminate()
+            assert worker.wait(30) == 0
+        finally:
+            worker.kill()
+    given_back = client.get(job.id)
+    assert (given_back.status, given_back.tries, given_back.fields["losses"]) == ("queued", 0, 0)
+
+
+def test_a_function_that_raises_stop_iteration_fails(client: Client, working: Any) -> None:
+    worker = working.new()
+
+    @worker.handler("welcome")
+    def welcome() -> str:
+        empty: list[str] = []
+        return next(iter(empty))
+
+    working(worker)
+    job = client.enqueue("welcome", max_attempts=1)
+    ended = client.result(job.id, wait=30)
+    assert (ended.status, "StopIteration" in str(ended.error)) == ("dead", True)
 
 
 def test_a_server_that_goes_away_loses_nothing(app: Headway, server: Any, client: Client, working: Any) -> None:

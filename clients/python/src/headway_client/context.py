@@ -57,17 +57,30 @@ class Context:
         self.signals: Sequence[Signal] = [signal for signal in self.inbox if signal.name in job["awaiting"]]
         self.children: Sequence[Child] = [Child(**child) for child in job["children"]]
         self.timed_out: bool = job["timed_out"]
+        self.worker_stops = False
+        self.gave_way = False  # the handler has seen that its worker stops
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._said: dict[str, Any] = {}
 
     @property
     def canceled(self) -> bool:
-        """Whether the job was asked to stop, is over its timeout, or its worker stops: come to an end."""
+        """Whether this execution must end now: it was canceled, or its timeout or its worker's grace period is over."""
         return self._stop.is_set()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker was asked to stop: save what is done and return before the grace period is over.
+
+        After a handler has seen True here, its job is given back and runs again elsewhere, whatever it returns; if it
+        did finish, it returns `Done(result)`. The outcome of a machine's step counts as always.
+        """
+        if self.worker_stops:
+            self.gave_way = True
+        return self.worker_stops
+
     def wait_canceled(self, seconds: float) -> bool:
-        """Sleep, but not past a request to stop; gives whether there is one."""
+        """Sleep, but not past the moment at which this execution must end; gives whether it must."""
         return self._stop.wait(seconds)
 
     def progress(self, part: float, note: str | None = None) -> None:

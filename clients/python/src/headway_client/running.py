@@ -7,14 +7,15 @@ import contextvars
 import logging
 import time
 import traceback
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, get_args
 
 from headway_client.context import Context
 from headway_client.convert import to_json
 from headway_client.handlers import Handler
-from headway_client.outcomes import Cancel, Fatal, Retry, StepOutcome, duration
+from headway_client.outcomes import Cancel, Done, Fatal, Retry, StepOutcome, duration
+from headway_client.threads import Ended, Threads
 
 log = logging.getLogger("headway.worker")
 _LONGEST_ERROR = 16_000
@@ -30,14 +31,14 @@ class Running:
         self.key = (ctx.job_id, ctx.fence)
         self.name = {"id": ctx.job_id, "fence": ctx.fence}
         self.task: asyncio.Task[None] | None = None
-        self.thread: Future[Any] | None = None
+        self.thread: Future[Ended] | None = None
         self.stop_reason = ""
         self.dropped = False  # its outcome is not reported any more
         self.keeps_slot = False  # its thread runs on: a thread cannot be ended
         self.ended_at: float | None = None
         self._since = time.monotonic()
 
-    async def call(self, handler: Handler, threads: ThreadPoolExecutor) -> Any:
+    async def call(self, handler: Handler, threads: Threads) -> Any:
         timeout_ms = self.ctx.fields["timeout_ms"]
         try:
             arguments = handler.arguments(self.ctx)
@@ -49,7 +50,7 @@ class Running:
                     return await handler.call(**arguments)
                 inside = partial(contextvars.copy_context().run, partial(handler.call, **arguments))
                 self.thread = threads.submit(inside)
-                return await asyncio.wrap_future(self.thread)
+                value, raised = await asyncio.wrap_future(self.thread)
         except TimeoutError:
             if timeout_ms is None or time.monotonic() - self._since < timeout_ms / 1_000:
                 raise  # the handler's own
@@ -59,15 +60,24 @@ class Running:
         except asyncio.CancelledError:
             self._leave_thread()
             raise
+        if raised is not None:
+            raise raised
+        return value
 
-    def end_of(self, value: Any) -> dict[str, Any]:
+    def end_of(self, value: Any, *, is_step: bool) -> dict[str, Any]:
         """What to report for what the handler returned."""
         self.ended_at = time.monotonic()
+        if not is_step:
+            if isinstance(value, Done):
+                value = value.result
+            elif self.ctx.gave_way:
+                log.info("it returned early, because the worker stops: it is given back")
+                self.dropped = True
         if isinstance(value, _OUTCOMES):
             outcome = value.said()
             if self.ctx.signals:
                 outcome["signals"] = [signal.id for signal in self.ctx.signals]
-            return {"outcome": outcome, "continue": not self.ctx.canceled}
+            return {"outcome": outcome, "continue": not (self.ctx.canceled or self.ctx.worker_stops)}
         return {"result": to_json(value)}
 
     def end_of_error(self, error: BaseException) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -26,6 +25,7 @@ from headway_client.handlers import START, Handler, handler
 from headway_client.requests import Request
 from headway_client.running import CANCELED, Running
 from headway_client.settings import Settings
+from headway_client.threads import Threads
 from headway_client.uploads import Uploads
 from headway_client.version import __version__
 
@@ -39,6 +39,7 @@ _WAIT_S = 20.0
 _AT_ONCE = 500  # ends in one request
 _FIRST_BEAT_S = 5.0
 _TOO_OFTEN_S = 0.2
+_LAST_MOMENT_S = 2.0  # for plain functions that look at `ctx.canceled` when the grace period is over
 _KEPT = "outcomes cannot be written: they are kept"
 
 
@@ -47,7 +48,7 @@ class Worker:
     after a third of its lease, and at least every `heartbeat` seconds: that is how soon it learns of a cancel.
 
     Plain functions run in threads, async ones on the event loop. On SIGTERM or SIGINT it claims no more, lets its jobs
-    run for the grace period, and gives back those that are left, uncharged.
+    run for the grace period, and gives back those that are left, uncharged. A second signal ends the grace period.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Worker:
         self._grace_s = self._settings.grace if grace is None else grace
         self._handlers: dict[tuple[str, str | None], Handler] = {}
         self._stopping: asyncio.Event | None = None
+        self._grace_over: asyncio.Event | None = None
         self._stop_asked = threading.Event()
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self.worker_id = str(uuid4())
@@ -90,11 +92,18 @@ class Worker:
         return add
 
     def stop(self) -> None:
-        """Claim no more, finish, end. From any thread."""
+        """Claim no more, finish, end; the second time: end the grace period. From any thread."""
         self._stop_asked.set()
-        if self._event_loop is not None and self._stopping is not None:
+        if self._event_loop is not None:
             with suppress(RuntimeError):
-                self._event_loop.call_soon_threadsafe(self._stopping.set)
+                self._event_loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        assert self._stopping is not None
+        assert self._grace_over is not None
+        if self._stopping.is_set():
+            self._grace_over.set()
+        self._stopping.set()
 
     def run(self) -> None:
         """Work until `stop`, SIGTERM or SIGINT."""
@@ -108,18 +117,22 @@ class Worker:
     async def _run(self, *, signals: bool) -> None:
         if not self._handlers:
             raise ConfigError("no handlers: register some with @worker.handler(kind)")
-        self._event_loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
+        self._grace_over = asyncio.Event()
+        self._event_loop = asyncio.get_running_loop()
         if self._stop_asked.is_set():
             self._stopping.set()
         if signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._event_loop.add_signal_handler(number, self._stopping.set)
+                try:
+                    self._event_loop.add_signal_handler(number, self._stop)
+                except NotImplementedError:  # Windows
+                    signal.signal(number, lambda _number, _frame: self.stop())
         async with AsyncClient(settings=self._settings) as client:
             self._client = client
             of_threads = Client(settings=self._settings)
             self._uploads = Uploads(of_threads, client, self.worker_id)
-            self._threads = ThreadPoolExecutor(sum(self._queues.values()), "headway")
+            self._threads = Threads(sum(self._queues.values()))
             self._running: dict[tuple[str, int], Running] = {}
             self._ends: asyncio.Queue[tuple[Running, dict[str, Any]]] = asyncio.Queue()
             self._free = {queue: asyncio.Semaphore(slots) for queue, slots in self._queues.items()}
@@ -138,7 +151,7 @@ class Worker:
                 for task in others:
                     task.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
-                self._threads.shutdown(wait=False, cancel_futures=True)
+                self._threads.close()
                 of_threads.close()
                 log.info("worker stopped", extra={"worker_id": self.worker_id})
 
@@ -221,7 +234,7 @@ class Worker:
             if found is None:
                 said = {"error": f"no handler here for {ctx.kind}, step {ctx.step}", "delay": "30s"}
             else:
-                said = run.end_of(await run.call(found, self._threads))
+                said = run.end_of(await run.call(found, self._threads), is_step=found.step is not None)
         except asyncio.CancelledError as error:
             raised, said = error, run.end_of_stop()
         except BaseException as error:
@@ -368,11 +381,21 @@ class Worker:
 
     async def _finish(self) -> None:
         """Let jobs end for the grace period; give back the others, uncharged, and sign off."""
-        for run in self._running.values():
-            run.ctx.ask_to_stop()
-        tasks = [run.task for run in self._running.values() if run.task is not None]
+        assert self._grace_over is not None
+        runs = list(self._running.values())
+        for run in runs:
+            run.ctx.worker_stops = True
+        tasks = [run.task for run in runs if run.task is not None]
         if tasks:
-            await asyncio.wait(tasks, timeout=self._grace_s)
+            log.info(
+                "stopping: waits for running jobs; a second signal gives them back and ends at once",
+                extra={"jobs": [run.ctx.job_id for run in runs], "at_most_s": self._grace_s},
+            )
+            over = asyncio.create_task(self._grace_over.wait())
+            everyone = asyncio.create_task(asyncio.wait(tasks))
+            await asyncio.wait((over, everyone), timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
+            over.cancel()
+            everyone.cancel()
         left = [run for run in self._running.values() if run.task is not None and not run.task.done()]
         with suppress(HeadwayError, TimeoutError):
             async with asyncio.timeout(10.0):
@@ -381,8 +404,13 @@ class Worker:
                 for run in left:
                     run.drop()
                 await self._ends.join()
-                if left:
-                    await self._say_held([])  # what it does not name any more is released
+                threads = [asyncio.wrap_future(run.thread) for run in left if run.thread is not None]
+                if threads:
+                    await asyncio.wait(threads, timeout=_LAST_MOMENT_S)
+                if any(run.dropped for run in runs):
+                    # releases what it does not name any more: the second, what was claimed since the last heartbeat
+                    await self._say_held([])
+                    await self._say_held([])
                 body = {"worker_id": self.worker_id, "leave": True}
                 await self._client.send(Request("POST", "/worker/release", lambda said: said, body))
 
