@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import json
 import re
 import socket
 import threading
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NotRequired, TypedDict
 from uuid import uuid4
 
 import pytest
@@ -34,6 +36,7 @@ from headway_client import (
 )
 from headway_client.convert import from_json, to_json
 from headway_client.errors import ConfigError
+from headway_client.outcomes import Spawn
 from headway_client.settings import seconds
 from headway_client.streams import EventReader
 from pydantic import BaseModel
@@ -356,7 +359,45 @@ def test_values_become_json_and_back() -> None:
     value: Any = {"w": Welcome(1, at), "o": Order(n=2), "d": timedelta(seconds=2), "u": uuid4(), "s": {1}}
     said = to_json(value)
     assert said["w"] == {"user_id": 1, "at": at.isoformat()}
-    assert (said["o"], said["d"], said["s"]) == ({"n": 2, "tags": []}, 2.0, [1])
+    assert (said["o"], said["d"], said["s"]) == ({"n": 2, "tags": []}, "PT2S", [1])
     assert from_json(said["w"], Welcome) == Welcome(1, at)
     assert from_json([said["o"]], list[Order]) == [Order(n=2)]
     assert from_json({"a": said["w"]}, dict[str, Welcome | None]) == {"a": Welcome(1, at)}
+
+
+class Visit(TypedDict):
+    day: date
+    spans: NotRequired[Sequence[timedelta]]
+
+
+def test_times_and_durations_come_back_as_they_went() -> None:
+    values: list[tuple[Any, Any]] = [
+        (date(2030, 1, 2), date),
+        (dt.time(3, 4, tzinfo=UTC), dt.time),
+        (timedelta(days=-1, microseconds=7), timedelta),
+        ((7, timedelta(0)), tuple[int, timedelta]),
+        ((date(2030, 1, 2), date(2030, 1, 3)), tuple[date, ...]),
+        (frozenset({date(2030, 1, 2)}), frozenset[date]),
+        ({"day": date(2030, 1, 2), "spans": [timedelta(hours=1)]}, Visit),
+    ]
+    for value, kind in values:
+        assert from_json(json.loads(json.dumps(to_json(value))), kind) == value
+    # options are not: they may be texts such as "5m"
+    assert Spawn([{"kind": "a", "delay": timedelta(minutes=5)}]).said()["spawn"] == [{"kind": "a", "delay": 300.0}]
+    for wrong, kind in (("P", timedelta), ("1h", timedelta), ([1], tuple[int, int])):
+        with pytest.raises(ValueError, match=r"duration|longer"):
+            from_json(wrong, kind)
+
+
+def test_the_engine_reads_what_the_client_sends(app: Headway, client: Client) -> None:
+    found = []
+
+    @app.job(name="welcome", queue="mail")
+    def welcome(day: date, at: datetime, span: timedelta) -> None:
+        found.append((day, at, span))
+
+    day, at, span = date(2030, 1, 2), datetime(2030, 1, 2, 3, tzinfo=UTC), timedelta(hours=1, microseconds=1)
+    job = client.enqueue("welcome", {"day": day, "at": at, "span": span}, delay=timedelta(days=1))
+    client.change(job.id, delay=timedelta(0))
+    app.run(until_idle=True)
+    assert found == [(day, at, span)]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import types
 import typing
-from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
+
+_ISO_DURATION = re.compile(
+    r"([+-]?)P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z", re.IGNORECASE
+)
 
 
 def to_json(value: Any) -> Any:
@@ -23,10 +28,10 @@ def to_json(value: Any) -> Any:
             return value
         case Enum():
             return to_json(value.value)
-        case datetime() | date():
+        case datetime() | date() | time():
             return value.isoformat()
         case timedelta():
-            return value.total_seconds()
+            return _iso_duration(value)
         case UUID() | Decimal():
             return str(value)
         case Mapping():
@@ -60,18 +65,25 @@ def from_json(value: Any, kind: Any) -> Any:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(**{name: from_json(each, hints.get(name, Any)) for name, each in value.items()})
+    if typing.is_typeddict(kind):
+        hints = typing.get_type_hints(kind)
+        return {name: from_json(each, hints.get(name, Any)) for name, each in value.items()}
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         options = [each for each in args if each is not type(None)]
         return from_json(value, options[0]) if len(options) == 1 else value
-    if origin in (list, tuple, set) and isinstance(value, list):
+    if origin is tuple and isinstance(value, list) and args[-1:] != (...,):
+        return tuple(from_json(each, inner) for each, inner in zip(value, args, strict=True))
+    if origin in (list, tuple, set, frozenset, Sequence) and isinstance(value, list):
         inner = args[0] if args else Any
-        return origin(from_json(each, inner) for each in value)
+        return (list if origin is Sequence else origin)(from_json(each, inner) for each in value)
     if origin is dict and isinstance(value, dict):
         inner = args[1] if len(args) == 2 else Any
         return {name: from_json(each, inner) for name, each in value.items()}
-    if kind is datetime and isinstance(value, str):
-        return datetime.fromisoformat(value)
+    if kind in (datetime, date, time) and isinstance(value, str):
+        return kind.fromisoformat(value)
+    if kind is timedelta:
+        return _timedelta(value)
     if kind in (UUID, Decimal) or (isinstance(kind, type) and issubclass(kind, Enum)):
         return kind(value)
     return value
@@ -79,3 +91,29 @@ def from_json(value: Any, kind: Any) -> Any:
 
 def _plain(kind: Any) -> Any:
     return typing.get_origin(kind) or kind
+
+
+def _iso_duration(value: timedelta) -> str:
+    """As the engine and pydantic write it.
+
+    >>> _iso_duration(timedelta(minutes=3)), _iso_duration(timedelta(milliseconds=-1500))
+    ('PT180S', '-PT1.5S')
+    """
+    micros = abs(value) // timedelta(microseconds=1)
+    seconds = f"{micros // 1_000_000}.{micros % 1_000_000:06}".rstrip("0").rstrip(".")
+    return f"{'-' if value < timedelta() else ''}PT{seconds}S"
+
+
+def _timedelta(value: Any) -> timedelta:
+    """
+    >>> _timedelta("P1DT1H0.5S"), _timedelta(90)
+    (datetime.timedelta(days=1, seconds=3600, microseconds=500000), datetime.timedelta(seconds=90))
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return timedelta(seconds=value)
+    found = _ISO_DURATION.match(str(value))
+    if found is None or not any(found.groups()[1:]):
+        raise ValueError(f"{value!r} is not a duration such as PT90S")
+    weeks, days, hours, minutes, seconds = (float(each or 0) for each in found.groups()[1:])
+    given = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    return -given if found[1] == "-" else given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -11,12 +11,18 @@ from headway_client.convert import to_json
 
 Duration = str | float | timedelta
 
+_DURATIONS = ("delay", "timeout", "debounce", "debounce_max", "unique_for")
 KEEP: Any = object()
 """A state that is not given: it stays as it is."""
 
 
 def duration(value: Duration) -> str | float:
     return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def options_as_json(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON: their durations are seconds, or texts such as "5m"."""
+    return {name: to_json(duration(value) if name in _DURATIONS else value) for name, value in given.items()}
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,8 @@ class Spawn:
     until: Literal["first"] | int | None = None
 
     def said(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"spawn": to_json(self.children), "then": self.then, "on_failure": self.on_failure}
+        children = [options_as_json(child) for child in self.children]
+        said: dict[str, Any] = {"spawn": children, "then": self.then, "on_failure": self.on_failure}
         if self.until is not None:
             said["until"] = self.until
         return said | _state(self.state)

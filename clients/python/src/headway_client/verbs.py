@@ -8,21 +8,16 @@ from typing import Any
 from urllib.parse import quote
 
 from headway_client.convert import to_json
-from headway_client.outcomes import Duration, duration
+from headway_client.outcomes import Duration, options_as_json
 from headway_client.requests import Request
 from headway_client.values import Artifact, Attempt, Enqueued, Job, Outcome, Page, read
 
 _LONGEST_WAIT_S = 30.0
-_DURATIONS = ("delay", "timeout", "debounce", "debounce_max", "unique_for")
 
 
 def new_job(kind: str, payload: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a job to enqueue."""
-    said = {name: value for name, value in options.items() if value is not None}
-    for name in _DURATIONS:
-        if name in said:
-            said[name] = duration(said[name])
-    body: dict[str, Any] = to_json(said)
+    body = options_as_json({name: value for name, value in options.items() if value is not None})
     return {"kind": kind, "payload": {} if payload is None else to_json(payload), **body}
 
 
@@ -87,10 +82,8 @@ def cancel(job_id: str, reason: str | None) -> Request[str]:
 
 
 def retry(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
-    said = dict(changes)
-    if said.get("delay") is not None:
-        said["delay"] = duration(said["delay"])
-    return Request("POST", f"/jobs/{_quoted(job_id)}/retry", lambda got: read(Job, got), to_json(said), creates=True)
+    body = options_as_json(changes)
+    return Request("POST", f"/jobs/{_quoted(job_id)}/retry", lambda said: read(Job, said), body, creates=True)
 
 
 def fork(job_id: str, at: int | None, state: Any, step: str | None) -> Request[Job]:
@@ -114,7 +107,7 @@ def run(job_id: str) -> Request[str]:
 
 
 def change(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
-    return Request("PATCH", f"/jobs/{_quoted(job_id)}", lambda said: read(Job, said), to_json(changes))
+    return Request("PATCH", f"/jobs/{_quoted(job_id)}", lambda said: read(Job, said), options_as_json(changes))
 
 
 def delete(job_id: str) -> Request[None]:
