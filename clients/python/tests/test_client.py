@@ -96,6 +96,24 @@ def test_jobs(app: Headway, client: Client) -> None:
     assert app.get_event(client.emit("sold", {"n": 1})).name == "sold"
 
 
+def test_waiting_jobs_are_moved(client: Client) -> None:
+    one, two, three = (each.id for each in client.enqueue_many([{"kind": "welcome"}] * 3))
+
+    def line() -> list[str]:
+        return [job.id for job in client.jobs(queue="mail", order="run")]
+
+    assert client.move(three, first=True).id == three
+    assert line() == [three, one, two]
+    client.move(three, after=one)
+    assert line() == [one, three, two]
+    client.move(two, before=one)
+    assert line() == [two, one, three]
+    client.move(two, last=True)
+    assert line() == [one, three, two]
+    with pytest.raises(Invalid, match="first"):
+        client.move(one)
+
+
 def test_errors_are_types(client: Client) -> None:
     client.enqueue("welcome", {"user_id": 1}, unique_key="k")
     with pytest.raises(Duplicate) as refused:

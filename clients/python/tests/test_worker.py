@@ -72,6 +72,7 @@ def test_handlers_get_what_they_ask_for(client: Client, working: Any) -> None:
         ctx.log("one")
         assert ctx.traceparent.startswith(f"00-{ctx.trace_id}-")
         assert ctx.trace_id == ctx.job_id.replace("-", "")
+        assert (ctx.meta, ctx.correlation_id, ctx.losses, ctx.state) == ({"from": "test"}, "c-1", 0, None)
         return f"{user_id} {lang} {ctx.kind} {ctx.fence}"
 
     @worker.handler("report")
@@ -85,7 +86,7 @@ def test_handlers_get_what_they_ask_for(client: Client, working: Any) -> None:
 
     working(worker)
     jobs = [
-        client.enqueue("welcome", {"user_id": 7}),
+        client.enqueue("welcome", {"user_id": 7}, meta={"from": "test"}, correlation_id="c-1"),
         client.enqueue("report", Person("ada", 36)),
         client.enqueue("order", {"x": "y"}),
     ]

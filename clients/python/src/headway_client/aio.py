@@ -168,6 +168,18 @@ class AsyncClient:
         """Change a job that waits: priority, scheduled_for, queue, max_attempts, payload."""
         return await self.send(verbs.change(job_id, changes))
 
+    async def move(
+        self,
+        job_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        first: bool = False,
+        last: bool = False,
+    ) -> Job:
+        """Move a waiting job in its train or queue: `before` or `after` another one, or `first` or `last`."""
+        return await self.send(verbs.move(job_id, before, after, first, last))
+
     async def delete(self, job_id: str) -> None:
         """Delete a job that does not run, for good; one that waits is canceled first."""
         return await self.send(verbs.delete(job_id))

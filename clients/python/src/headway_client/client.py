@@ -165,6 +165,18 @@ class Client:
         """Change a job that waits: priority, scheduled_for, queue, max_attempts, payload."""
         return self.send(verbs.change(job_id, changes))
 
+    def move(
+        self,
+        job_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        first: bool = False,
+        last: bool = False,
+    ) -> Job:
+        """Move a waiting job in its train or queue: `before` or `after` another one, or `first` or `last`."""
+        return self.send(verbs.move(job_id, before, after, first, last))
+
     def delete(self, job_id: str) -> None:
         """Delete a job that does not run, for good; one that waits is canceled first."""
         return self.send(verbs.delete(job_id))

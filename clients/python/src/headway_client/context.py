@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headway_client.errors import HeadwayError
+from headway_client.values import Artifact, read
 
 if TYPE_CHECKING:
     from headway_client.uploads import Data, Uploads
-    from headway_client.values import Artifact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +48,19 @@ class Context:
         self.kind: str = job["kind"]
         self.queue: str = job["queue"]
         self.tenant_id: str = job["tenant_id"]
-        self.tries: int = job["tries"]
+        self.tries: int = job["tries"]  # executions that failed before this one
+        self.losses: int = job.get("losses", 0)  # executions that were lost with their worker
+        self.correlation_id: str | None = job.get("correlation_id")
+        self.meta: Mapping[str, Any] = job.get("meta") or {}
         self.trace_id: str = job["trace_id"]
         self.traceparent: str = job["traceparent"]  # the W3C header that takes the trace on
+        self.tracestate: str | None = job.get("tracestate")
         self.step: str | None = job["step"]
+        self.state: Any = job.get("state")  # of a machine; None before its first step, whose state is the payload
         # every signal that is not consumed yet; and those of the await that woke this step, which its outcome consumes
-        self.inbox: Sequence[Signal] = [Signal(**signal) for signal in job["signals"]]
+        self.inbox: Sequence[Signal] = [read(Signal, signal) for signal in job["signals"]]
         self.signals: Sequence[Signal] = [signal for signal in self.inbox if signal.name in job["awaiting"]]
-        self.children: Sequence[Child] = [Child(**child) for child in job["children"]]
+        self.children: Sequence[Child] = [read(Child, child) for child in job["children"]]
         self.timed_out: bool = job["timed_out"]
         self.worker_stops = False
         self.gave_way = False  # the handler has seen that its worker stops

@@ -110,6 +110,11 @@ def change(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
     return Request("PATCH", f"/jobs/{_quoted(job_id)}", lambda said: read(Job, said), options_as_json(changes))
 
 
+def move(job_id: str, before: str | None, after: str | None, first: bool, last: bool) -> Request[Job]:
+    body = {"before": before, "after": after, "first": first, "last": last}
+    return Request("POST", f"/jobs/{_quoted(job_id)}/move", lambda said: read(Job, said), body)
+
+
 def delete(job_id: str) -> Request[None]:
     return Request("DELETE", f"/jobs/{_quoted(job_id)}", lambda _: None, repeatable=False)
 
