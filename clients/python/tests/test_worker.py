@@ -619,3 +619,40 @@ def test_a_result_too_large_for_a_row_comes_as_the_value(app: Headway, client: C
     assert found.artifact is not None
     assert client.get(job.id).result == {"$artifact": found.artifact.id}
     assert app.artifact(found.artifact.id).name == ".result.json"
+
+
+def test_a_worker_outlasts_answers_of_another_program(app: Headway, server: Any, client: Client, working: Any) -> None:
+    """Such as a page "we will be back soon" that is JSON and says 200."""
+    strange = {"/worker/jobs/claim": 1, "/worker/settle": 1, "/worker/heartbeat": 2}
+
+    def proxy(asked: Any) -> bytes:
+        path = asked.target.removeprefix("/api/v1")
+        if strange.get(path):
+            strange[path] -= 1
+            return answer(200, '{"status": "maintenance"}', content_type="application/json", connection="close")
+        headers = {name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers}
+        said = httpx2.request(
+            asked.method, server.address + asked.target, content=asked.body, headers=headers, timeout=60
+        )
+        kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
+        return answer(said.status_code, said.content, connection="close", **kept)
+
+    with serving(proxy) as front:
+        key = app.create_api_key("proxied", "worker").text
+        worker = Worker(Client(front.url, key=key), queues={"mail": 4}, heartbeat=0.05)
+
+        @worker.handler("welcome")
+        async def welcome() -> None:
+            await asyncio.sleep(60)
+
+        @worker.handler("report")
+        async def report() -> str:
+            return "done"
+
+        working(worker)
+        canceled, ends = client.enqueue("welcome"), client.enqueue("report")
+        assert client.result(ends.id, wait=20).unwrap() == "done"
+        _until(lambda: not any(strange.values()))
+        client.cancel(canceled.id)  # heartbeats go on
+        assert client.result(canceled.id, wait=20).status == "canceled"
+        worker.stop()

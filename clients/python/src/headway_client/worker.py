@@ -9,10 +9,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -142,7 +143,7 @@ class Worker:
             claims = [asyncio.create_task(self._claim_from(queue)) for queue in self._queues]
             others = [asyncio.create_task(self._beat()), asyncio.create_task(self._settle())]
             try:
-                await self._stopping.wait()
+                await self._until_stopped([*claims, *others])
             finally:
                 for task in claims:
                     task.cancel()
@@ -154,6 +155,15 @@ class Worker:
                 self._threads.close()
                 of_threads.close()
                 log.info("worker stopped", extra={"worker_id": self.worker_id})
+
+    async def _until_stopped(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        """Raises what ended one of the loops: a worker that does not claim any more must not look alive."""
+        assert self._stopping is not None
+        stopped = asyncio.create_task(self._stopping.wait())
+        done, _ = await asyncio.wait((stopped, *loops), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        for each in done:
+            each.result()
 
     # claims
 
@@ -203,7 +213,13 @@ class Worker:
             "version": __version__,
         }
         request = Request(
-            "POST", "/worker/jobs/claim", lambda said: said, body, wait_s=_WAIT_S, repeatable=False, dated=True
+            "POST",
+            "/worker/jobs/claim",
+            partial(_having, "jobs", "lease_expires_at", "date"),
+            body,
+            wait_s=_WAIT_S,
+            repeatable=False,
+            dated=True,
         )
         said: dict[str, Any] = await self._client.send(request)
         self._lease(said)
@@ -277,10 +293,11 @@ class Worker:
     async def _write(self, batch: list[tuple[Running, dict[str, Any]]]) -> None:
         """Until it is written, or the jobs are not this worker's any more."""
         failures = 0
+        shape = partial(_having, "lost", "continued")
         while batch := [(run, said) for run, said in batch if not run.dropped]:
             body = {"worker_id": self.worker_id, "jobs": [run.name | said for run, said in batch]}
             try:
-                said = await self._client.send(Request("POST", "/worker/settle", lambda said: said, body))
+                said = await self._client.send(Request("POST", "/worker/settle", shape, body))
             except LeaseLost:
                 self._lose("the server does not know this worker any more")
                 break
@@ -368,7 +385,8 @@ class Worker:
 
     async def _send_held(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
         body = {"worker_id": self.worker_id, "jobs": jobs}
-        return await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body, dated=True))
+        shape = partial(_having, "lease_expires_at", "cancel_requested", "lost", "date")
+        return await self._client.send(Request("POST", "/worker/heartbeat", shape, body, dated=True))
 
     def _lose(self, reason: str) -> None:
         """Everything that ran is lost. The next claim registers the worker again. It keeps its id: a claim may be
@@ -413,6 +431,12 @@ class Worker:
                     await self._say_held([])
                 body = {"worker_id": self.worker_id, "leave": True}
                 await self._client.send(Request("POST", "/worker/release", lambda said: said, body))
+
+
+def _having(*names_and_body: Any) -> dict[str, Any]:
+    """The body, the last argument; raises `KeyError` or `TypeError` if it does not have these names."""
+    *names, body = names_and_body
+    return {name: body[name] for name in names}
 
 
 def _is_refusal(error: ApiError | UnexpectedAnswer) -> bool:
