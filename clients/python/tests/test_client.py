@@ -302,6 +302,8 @@ def test_settings_are_read_strictly() -> None:
     )
     assert (found.api, found.key, found.grace) == ("https://x", "hw_a", 120.0)
     assert seconds("250ms") == 0.25
+    # what the engine takes for its own HEADWAY_GRACE
+    assert Settings.read({"HEADWAY_KEY": "hw_a", "HEADWAY_GRACE": "1m 30s"}).grace == 90.0
     for environ, named in (
         ({}, "HEADWAY_KEY"),
         ({"HEADWAY_KEY": "abc"}, "HEADWAY_KEY"),
@@ -313,6 +315,13 @@ def test_settings_are_read_strictly() -> None:
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_TENANT": " "}, "HEADWAY_TENANT"),
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_OTEL": "maybe"}, "HEADWAY_OTEL"),
         ({"HEADWAY_KEY": "hw_a", "HEADWAY_TIMEOUTS": "1"}, "HEADWAY_TIMEOUT"),
+        ({"HEADWAY_KEY": "hw_a\n"}, "HEADWAY_KEY"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_TENANT": "\xe4"}, "HEADWAY_TENANT"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_TIMEOUT": "0s"}, "HEADWAY_TIMEOUT"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_API": "http://x:y"}, "HEADWAY_API='http://x:y'"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_API": "http://x:70000"}, "HEADWAY_API"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_API": "http://[::1"}, "HEADWAY_API"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_API": "http://x/?y=1"}, "HEADWAY_API"),
     ):
         with pytest.raises(ConfigError) as wrong:
             Settings.read(environ)

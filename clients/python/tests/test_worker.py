@@ -497,7 +497,10 @@ def test_what_cannot_be_a_worker_is_refused() -> None:
     for queues in ({}, {"mail": 0}, {"mail": True}):
         with pytest.raises(ConfigError, match="queues="):
             Worker(client, queues=queues)
-    worker = Worker(client, queues={"mail": 1})
+    for wrong in ({"grace": "soon"}, {"heartbeat": -1}):
+        with pytest.raises(ConfigError, match="is not a duration"):
+            Worker(client, queues={"mail": 1}, **wrong)
+    worker = Worker(client, queues={"mail": 1}, grace="5s", heartbeat=timedelta(seconds=2))
     with pytest.raises(ConfigError, match="no handlers"):
         worker.run()
     with pytest.raises(ConfigError, match="by names"):

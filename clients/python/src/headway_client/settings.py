@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from headway_client.errors import ConfigError
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])\s*")
 
 
-def seconds(text: str) -> float:
+def seconds(value: str | float | timedelta) -> float:
     """
-    >>> seconds("250ms"), seconds("2m"), seconds("5")
-    (0.25, 120.0, 5.0)
+    >>> seconds("250ms"), seconds("1m30s"), seconds("5"), seconds(timedelta(hours=1))
+    (0.25, 90.0, 5.0, 3600.0)
     """
-    found = _DURATION.match(text.strip())
-    if found is None:
-        raise ValueError("is not a duration such as 30s, 5m or 250ms")
-    return float(found[1]) * _UNITS[found[2]]
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, str):
+        parts = _PART.findall(value)
+        if parts and not _PART.sub("", value.strip()):
+            return sum(float(number) * _UNITS[unit] for number, unit in parts)
+        if re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+            return float(value)
+    elif not isinstance(value, bool) and 0 <= value < math.inf:
+        return float(value)
+    raise ValueError("is not a duration such as 30s, 5m or 1h30m")
+
+
+def _some_seconds(text: str) -> float:
+    found = seconds(text)
+    if not found:
+        raise ValueError("leaves no time for a request: give some seconds")
+    return found
 
 
 def _address(text: str) -> str:
@@ -32,17 +49,24 @@ def _address(text: str) -> str:
     >>> _address("https://jobs.example.com/below/api/v1/")
     'https://jobs.example.com/below'
     """
-    found = re.match(r"https?://[^/\s]+", text)
+    found = re.match(r"https?://[^/?#\s]+", text)
     if found is None:
         raise ValueError("is not an address such as https://jobs.example.com")
     if "@" in found[0]:
         raise ValueError("has a user or password, which the API does not read: leave it out, and set HEADWAY_KEY")
-    return found[0] + text[found.end() :].rstrip("/").removesuffix("/api/v1").rstrip("/")
+    if urlsplit(found[0]).port == 0:  # raises ValueError for what is no port, or no address in brackets
+        raise ValueError("has the port 0")
+    path = text[found.end() :]
+    if re.search(r"[?#\s]", path):
+        raise ValueError("has more than a host and a path: leave out what follows ? or #, and spaces")
+    return found[0] + path.rstrip("/").removesuffix("/api/v1").rstrip("/")
 
 
 def _key(text: str) -> str:
-    if not text.startswith("hw_") or not text.isascii() or " " in text:
+    if not text.startswith("hw_"):
         raise ValueError("is not a key: keys begin with hw_")
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("is not a key: it has a space, the end of a line or another character that no key has")
     return text
 
 
@@ -73,6 +97,8 @@ def _switch(text: str) -> bool:
 def _text(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("is no tenant's name or id: those are ASCII")
     return text
 
 
@@ -80,7 +106,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "api": _address,
     "key": _key,
     "tenant": _text,
-    "timeout": seconds,
+    "timeout": _some_seconds,
     "retries": _count,
     "grace": seconds,
     "log_level": _level,

@@ -23,9 +23,10 @@ from headway_client.client import Client
 from headway_client.context import Context
 from headway_client.errors import ApiError, ConfigError, HeadwayError, LeaseLost, Unavailable, UnexpectedAnswer
 from headway_client.handlers import START, Handler, handler
+from headway_client.outcomes import Duration
 from headway_client.requests import Request
 from headway_client.running import CANCELED, Running
-from headway_client.settings import Settings
+from headway_client.settings import Settings, seconds
 from headway_client.threads import Threads
 from headway_client.uploads import Uploads
 from headway_client.version import __version__
@@ -46,7 +47,7 @@ _KEPT = "outcomes cannot be written: they are kept"
 
 class Worker:
     """Runs jobs of some queues: `Worker(client, queues={"mail": 5})` has five slots for that queue. It sends heartbeats
-    after a third of its lease, and at least every `heartbeat` seconds: that is how soon it learns of a cancel.
+    after a third of its lease, and at least every `heartbeat`: that is how soon it learns of a cancel.
 
     Plain functions run in threads, async ones on the event loop. On SIGTERM or SIGINT it claims no more, lets its jobs
     run for the grace period, and gives back those that are left, uncharged. A second signal ends the grace period.
@@ -57,15 +58,15 @@ class Worker:
         client: Client | AsyncClient | None = None,
         *,
         queues: Mapping[str, int],
-        grace: float | None = None,
-        heartbeat: float = 20.0,
+        grace: Duration | None = None,
+        heartbeat: Duration = 20.0,
     ) -> None:
         if not queues or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in queues.values()):
             raise ConfigError(f"queues={dict(queues)!r}: name at least one queue, with its slots from 1")
         self._settings: Settings = Settings.read() if client is None else client.settings
         self._queues = dict(queues)
-        self._longest_beat_s = heartbeat
-        self._grace_s = self._settings.grace if grace is None else grace
+        self._longest_beat_s = _seconds("heartbeat", heartbeat)
+        self._grace_s = self._settings.grace if grace is None else _seconds("grace", grace)
         self._handlers: dict[tuple[str, str | None], Handler] = {}
         self._stopping: asyncio.Event | None = None
         self._grace_over: asyncio.Event | None = None
@@ -431,6 +432,13 @@ class Worker:
                     await self._say_held([])
                 body = {"worker_id": self.worker_id, "leave": True}
                 await self._client.send(Request("POST", "/worker/release", lambda said: said, body))
+
+
+def _seconds(name: str, value: Duration) -> float:
+    try:
+        return seconds(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name}={value!r} is not a duration such as 30s, 5m or a number of seconds") from None
 
 
 def _having(*names_and_body: Any) -> dict[str, Any]:
