@@ -201,6 +201,7 @@ def test_an_answer_that_is_not_as_promised_is_refused_and_no_redirect_is_followe
                 with pytest.raises(ApiError) as refused:
                     ask("proxy")
                 assert refused.value.status == 502
+                assert isinstance(refused.value, Unavailable)
             with pytest.raises(UnexpectedAnswer, match='an event "job" of the stream'):
                 list(client.stream("event"))
 
@@ -226,6 +227,15 @@ def test_the_refusal_of_another_program_is_not_the_apis(status: int, media_type:
             with pytest.raises(UnexpectedAnswer, match=re.escape(f"{status} with {media_type}")) as refused:
                 ask("x")
             assert refused.value.status == status
+
+
+def test_a_database_that_is_away_is_unavailable() -> None:
+    said = answer(503, '{"code": "StoreUnavailable"}', content_type="application/problem+json", connection="close")
+    with serving(lambda _: said) as server, Client(settings=Settings(api=server.url, key="hw_x", retries=0)) as client:
+        with pytest.raises(Unavailable) as away:
+            client.get("x")
+        assert isinstance(away.value, ApiError)
+        assert (away.value.status, away.value.code) == (503, "StoreUnavailable")
 
 
 def test_a_problem_with_a_charset_is_the_apis() -> None:

@@ -60,6 +60,10 @@ class Unavailable(HeadwayError):
     """The server or its database could not be reached, even after several tries."""
 
 
+class UnavailableAnswer(ApiError, Unavailable):
+    """502, 503, 504: the server, or a proxy before it, said so itself."""
+
+
 class UnexpectedAnswer(HeadwayError):
     """The server's answer is not what its API promises: it may be another program, a proxy, or a much newer server.
     `status` is that of an answer that is no success."""
@@ -92,6 +96,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     415: Invalid,
     422: Invalid,
     429: TooMany,
+    502: UnavailableAnswer,
+    503: UnavailableAnswer,
+    504: UnavailableAnswer,
 }
 
 

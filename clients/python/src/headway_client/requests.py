@@ -111,7 +111,7 @@ def _refusal(request: Request[Any], response: httpx2.Response) -> ApiError | Une
         if isinstance(problem, dict) and isinstance(problem.get("code"), str) and problem["code"]:
             return error_of(status, problem)
     if status in _AWAY:
-        return ApiError(status, {})
+        return error_of(status, {})
     reason = f"{status} with {media_type or 'no content type'}, but no {_PROBLEM} with a code"
     return _unexpected(request, f"{reason}; check that HEADWAY_API is the address of headway serve", status)
 
