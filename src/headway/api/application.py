@@ -168,7 +168,8 @@ class Api:
 
     async def _respond(self, request: Request, exchange: Exchange, path: str) -> Response:
         if not path.startswith(f"{self.settings.prefix}/"):
-            return self._problem(_no_path(path), exchange)
+            below = Refused(404, "there is no such path", fix=f"everything here is below {self.settings.prefix}/")
+            return self._problem(below, exchange)
         path = path.removeprefix(self.settings.prefix)
         if path not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
             return self._problem(_unknown_host(request), exchange)

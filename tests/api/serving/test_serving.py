@@ -69,6 +69,8 @@ def test_it_answers_below_a_prefix_and_a_mount_and_says_so(app: Headway, bearer:
     assert ask(below, "/work/healthz").status_code == 200
     for path in ("/healthz", "/workhealthz", "/api/v1/openapi.json"):
         assert (ask(below, path).status_code, ask(below, path).json()["code"]) == (404, "NotFound")
+    assert ask(below, "/").json()["fix"] == "everything here is below /work/"
+    assert ask(below, "/work/api/v1/jobs/").json()["fix"] == "leave out the slash at its end"
     explained = ask(below, "/work/api/v1/jobs").json()["type"]
     assert explained == "/work/api/v1/docs#problem-unauthorized"
     assert 'id="problem-unauthorized"' in ask(below, explained, authorization=bearer).text
