@@ -99,7 +99,7 @@ def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path, monkeyp
         port = taken.getsockname()[1]
         said = cli("--url", url, "serve", "--port", str(port))
         assert said.exit_code == 2
-        assert f"cannot listen on 127.0.0.1, port {port}" in said.stderr
+        assert f"cannot listen on 127.0.0.1, port {port}: another program listens there" in said.stderr
         (folder / "headway.toml").write_text('[oidc]\nissuer = "https://login.example"\naudience = "headway"\n')
         let_in = cli("--url", url, "serve", "--host", "0.0.0.0", "--port", str(port)).stderr
         assert ("no key yet" in let_in, "cannot listen on 0.0.0.0" in let_in) == (False, True), (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import gc
 import os
 import socket
@@ -25,6 +26,11 @@ from headway.worker import stopped_by_signals, stopped_with_supervisor
 _log = get_logger("headway.api")
 _BACKLOG = 2_048
 _GOODBYE_S = 5.0  # over TLS, for the client to answer the end of a connection: one that keeps it for later does not
+_WHY = {
+    errno.EADDRINUSE: "another program listens there: stop it, or choose another --port",
+    errno.EADDRNOTAVAIL: "this machine does not have that address",
+    errno.EACCES: "that port is for root: choose one from 1024",
+}
 _M_ARENA_MAX = -8  # of malloc.h
 
 
@@ -66,7 +72,8 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}, port {port}: {error}") from None
+        reason = _WHY.get(error.errno or 0) or error.strerror or str(error)
+        raise ConfigError(f"cannot listen on {host}, port {port}: {reason}") from None
 
 
 def check_certificate(settings: ServerSettings) -> None:
@@ -74,7 +81,7 @@ def check_certificate(settings: ServerSettings) -> None:
     if settings.tls_cert is None and settings.tls_key is None:
         return
     if settings.tls_cert is None or settings.tls_key is None:
-        raise ConfigError("tls_cert and tls_key go together")
+        raise ConfigError("tls_cert and tls_key go together: give both")
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
             settings.tls_cert, settings.tls_key, password=_no_password
