@@ -48,6 +48,9 @@ def test_whose_keys_they_are(app: Headway) -> None:
         acme.revoke_api_key(root.key.id)
     with pytest.raises(InvalidJob, match="superadmin's key has no tenant"):
         acme.create_api_key("five", "superadmin")
+    with pytest.raises(InvalidJob, match="superadmin's key has no tenant"):
+        app.create_api_key("five", "superadmin", tenant="newcomer")
+    assert "newcomer" not in [tenant.slug for tenant in app.tenants()], "a key that was refused makes no tenant"
     assert app.revoke_api_key(of_acme.key.id, actor="ada").revoked_by == "ada"
 
 

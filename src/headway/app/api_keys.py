@@ -97,12 +97,15 @@ class ApiKeyVerbs(VerbBase):
             name=name,
             role=role,
             mode=mode,
-            tenant_id=None if for_all else self._id_for(self._named_tenant(tenant)),
+            tenant_id=None if for_all else "",
             queues=tuple(queues),
             kinds=tuple(kinds),
             expires_at=self._expiry(expires),
         )
-        return self._store.ops.create_key(check_key(key), actor=actor)
+        check_key(key)  # first: finding the id of a tenant that is new creates it
+        if not for_all:
+            key = msgspec.structs.replace(key, tenant_id=self._id_for(self._named_tenant(tenant)))
+        return self._store.ops.create_key(key, actor=actor)
 
     def _expiry(self, expires: Duration | datetime | None) -> datetime | None:
         now = from_micros(self.clock.now())
