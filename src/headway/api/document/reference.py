@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -103,7 +104,7 @@ def page(document: Mapping[str, Any]) -> str:
         parts += map(_operation, listed)
     parts.append("<h2 id=problems>Problems</h2><p>The <code>code</code> of a problem, and what it means.</p><table>")
     for code, text in problems().items():
-        parts.append(f'<tr id="problem-{slug_of(code)}"><td><code>{code}</code><td>{escape(text)}')
+        parts.append(f'<tr id="problem-{slug_of(code)}"><td><code>{code}</code><td>{_prose(text)}')
     return "".join([*parts, "</table></html>"])
 
 
@@ -114,13 +115,18 @@ def problems() -> dict[str, str]:
     return dict(sorted((CODES | of_errors).items()))
 
 
+def _prose(text: str) -> str:
+    """HTML of a docstring: its `names` as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _anchor(name: str) -> str:
     return name.replace(" ", "-")
 
 
 def _operation(each: Operation) -> str:
     rows = "".join(
-        f"<tr><td><code>{escape(name)}</code><td>{where}<td>{escape(kind)}<td>{escape(text)}"
+        f"<tr><td><code>{escape(name)}</code><td>{where}<td>{escape(kind)}<td>{_prose(text)}"
         for name, where, kind, text in each.parameters
     )
     rows += "".join(f"<tr><td><code>{escape(name)}</code><td>body<td>{escape(kind)}<td>" for name, kind in each.fields)
@@ -128,6 +134,6 @@ def _operation(each: Operation) -> str:
     answers = "".join(f"<li><code>{status}</code> {escape(kind)}" for status, kind in each.answers)
     return (
         f'<details id="{each.name}"><summary><span class=method>{each.method}</span> <code>{escape(each.path)}</code> '
-        f"{escape(each.summary)}</summary><p><small>{', '.join(each.roles)}</small></p><table>{rows}</table>{example}"
+        f"{_prose(each.summary)}</summary><p><small>{', '.join(each.roles)}</small></p><table>{rows}</table>{example}"
         f"<ul>{answers}<li>problems: {', '.join(each.problems)}</ul></details>"
     )
