@@ -13,11 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 from headway import Headway
 from headway.api import Api
+from headway.api.access import oidc
 from headway.api.access.oidc_settings import OidcSettings, oidc_settings
 from headway.errors import ConfigError
 from tests.api.conftest import Client
@@ -34,6 +37,8 @@ class Issuer:
     def __init__(self) -> None:
         self.keys: list[Any] = [KEY, CURVE]
         self.fetches = 0
+        self.drips = False
+        self.stopped = threading.Event()
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,11 +48,14 @@ class Issuer:
                     said: Any = {"issuer": where, "jwks_uri": f"{where}/keys"}
                 else:
                     issuer.fetches += 1
-                    said = {"keys": [key.as_dict(private=False) for key in issuer.keys]}
+                    keys = [key if isinstance(key, dict) else key.as_dict(private=False) for key in issuer.keys]
+                    said = {"keys": keys}
                 body = json.dumps(said).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
+                while issuer.drips and not issuer.stopped.wait(0.05):  # sooner than a read times out
+                    self.wfile.write(b" ")
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None: ...
@@ -63,6 +71,7 @@ class Issuer:
         return jwt.encode(header, {name: each for name, each in said.items() if each is not None}, key, [alg])
 
     def stop(self) -> None:
+        self.stopped.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -163,6 +172,53 @@ def test_tokens_that_are_refused(issuer: Issuer, asked: Any) -> None:
     found = {name: asked(token).status_code for name, (token, _) in cases.items()}
     assert found == {name: status for name, (_, status) in cases.items()}
     assert asked(cases["expired"][0]).headers["www-authenticate"] == 'Bearer error="invalid_token"'
+
+
+def signed(header: str, claims: str) -> str:
+    """A token of exactly these texts, signed by the issuer."""
+    parts = [base64.urlsafe_b64encode(each.encode()).rstrip(b"=") for each in (header, claims)]
+    signature = KEY.private_key.sign(b".".join(parts), padding.PKCS1v15(), hashes.SHA256())
+    return b".".join([*parts, base64.urlsafe_b64encode(signature).rstrip(b"=")]).decode()
+
+
+def test_odd_tokens_are_refused_without_a_fault(issuer: Issuer, asked: Any) -> None:
+    good = json.loads(base64.urlsafe_b64decode(issuer.token().split(".")[1] + "=="))
+
+    def with_claims(**claims: Any) -> str:
+        return signed('{"alg":"RS256","kid":"one"}', json.dumps(good | claims))
+
+    deep = json.dumps(good)[:-1] + ',"deep":' + "[" * 5_000 + "]" * 5_000 + "}"
+    cases = {
+        "a kid that is no text": (signed(r'{"alg":"RS256","kid":"\ud800"}', json.dumps(good)), 401),
+        "an algorithm that is no text": (signed(r'{"alg":"\ud800","kid":"one"}', json.dumps(good)), 401),
+        "critical fields that are no list": (signed('{"alg":"RS256","kid":"one","crit":5}', json.dumps(good)), 401),
+        "deep claims": (signed('{"alg":"RS256","kid":"one"}', deep), 401),
+        "issued before all times": (with_claims(iat=-(10**30)), 200),
+        "a tenant that is no text": (with_claims(tenant="\ud800"), 403),
+        "a tenant with a NUL": (with_claims(tenant="a\0b"), 403),
+        "a subject as long as the audit keeps": (with_claims(sub="s" * 250), 200),
+        "a longer subject": (with_claims(sub="s" * 251), 401),
+    }
+    said = {name: asked(token) for name, (token, _) in cases.items()}
+    assert {name: each.status_code for name, each in said.items()} == {name: to for name, (_, to) in cases.items()}
+    assert all(each.json()["request_id"] for each in said.values() if each.status_code != 200)
+    longest = issuer.token(sub="s" * 250, role="admin")
+    assert asked(longest, "/templates", "POST", json={"name": "t", "kind": "report"}).status_code == 201
+
+
+def test_keys_that_are_not_understood_are_left_out(issuer: Issuer, asked: Any) -> None:
+    unknown = {"kty": "EC", "crv": "brainpoolP256r1", "kid": "brain", "x": "AAAA", "y": "AAAA"}
+    issuer.keys = [unknown, {"kty": "later"}, {"kty": "RSA", "n": 5}, {"kty": "OKP", "crv": "Ed25519", "x": "AA"}, KEY]
+    assert asked(issuer.token()).status_code == 200
+    issuer.keys = [unknown]
+    assert asked(issuer.token(), new=True).status_code == 503
+
+
+def test_an_issuer_that_drips_is_given_up(issuer: Issuer, asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc, "FETCH_S", 0.2)
+    issuer.drips = True
+    said = asked(issuer.token())
+    assert (said.status_code, said.json()["code"]) == (503, "IssuerUnavailable")
 
 
 def test_keys_that_change_and_an_issuer_that_is_down(issuer: Issuer, asked: Any) -> None:

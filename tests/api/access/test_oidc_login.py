@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,6 +20,7 @@ from joserfc.jwk import RSAKey
 
 from headway import Headway
 from headway.api import Api
+from headway.api.access import oidc
 from headway.api.access.oidc_settings import oidc_settings
 
 KEY = RSAKey.generate_key(2048, {"kid": "one"})
@@ -33,6 +35,8 @@ class Provider:
         self.claims: dict[str, Any] = {}
         self.key: Any = KEY
         self.alg = "RS256"
+        self.pads: Iterator[bytes] | None = None  # instead of an ID token
+        self.padded = 0
         self._codes: dict[str, dict[str, str]] = {}
         provider = self
 
@@ -57,7 +61,18 @@ class Provider:
                 ):
                     self.answer(400, {"error": "invalid_grant"})
                     return
+                if provider.pads:
+                    self.pad(provider.pads)
+                    return
                 self.answer(200, {"access_token": "x", "id_token": provider.token(asked["nonce"])})
+
+            def pad(self, pads: Iterator[bytes]) -> None:
+                self.send_response(200)
+                self.end_headers()
+                with suppress(OSError):  # it is cut off
+                    for each in pads:
+                        self.wfile.write(each)
+                        provider.padded += len(each)
 
             def answer(self, status: int, said: Any) -> None:
                 body = json.dumps(said).encode()
@@ -154,6 +169,24 @@ def test_a_browser_logs_in(app: Headway, provider: Provider, browser: Any) -> No
     provider.claims = {}
     came_back(new, provider)
     assert new.get("/api/v1/session").json()["key"]["id"] != who["id"], "revoking ended the sessions, not the person"
+
+
+def test_a_provider_without_an_end_is_given_up(
+    provider: Provider, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drip() -> Iterator[bytes]:
+        for _ in range(20):
+            time.sleep(0.05)  # sooner than a read times out
+            yield b" "
+
+    provider.pads = iter([b" " * 2**20] * 100)
+    said = came_back(browser(), provider)
+    assert (said.status_code, said.json()["code"]) == (503, "IssuerUnavailable")
+    assert provider.padded < 50 * 2**20, "it is not read to its end"
+    monkeypatch.setattr(oidc, "FETCH_S", 0.3)
+    provider.pads = drip()
+    said = came_back(browser(), provider)
+    assert (said.status_code, said.json()["code"]) == (503, "IssuerUnavailable")
 
 
 def test_nobody_is_led_elsewhere(provider: Provider, browser: Any) -> None:

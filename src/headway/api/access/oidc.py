@@ -12,22 +12,24 @@ import httpx2
 import msgspec
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, KeySet
 
 from headway.api.access.oidc_settings import OidcSettings, check_url
 from headway.api.wire.problems import Refused
 from headway.errors import ConfigError
 from headway.logs import get_logger
 from headway.model.access import ApiKey, Role
+from headway.model.actor import LIMIT
+from headway.printable import printable_line
 
 _log = get_logger("headway.api")
 _LEEWAY_S = 60
 _FRESH_S = 600.0  # how long keys are used before they are fetched again
 _AGAIN_S = 30.0  # how soon an unknown key, or a fetch that failed, leads to another fetch
 _STALE_S = 24 * 3_600.0  # how long keys are used while the issuer is down
-_FETCH_S = 5.0
+FETCH_S = 5.0  # for all that is asked of the issuer at a time: a timeout of the client's is for each read alone
 _LARGEST = 1_048_576  # bytes of an issuer's answer
-_LONGEST_SUBJECT = 255
+_LONGEST_SUBJECT = LIMIT - len("oidc:")  # the audit keeps both as who did it
 _CHALLENGE = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
 # a claim may be a list: the widest of its roles counts
 _WIDEST: tuple[Role, ...] = ("admin", "operator", "producer", "viewer", "worker")
@@ -72,12 +74,15 @@ class Issuer:
             except InvalidKeyIdError:
                 found = jwt.decode(token, await self._keys.get(unknown=True), algorithms=self._settings.algorithms)
             (registry or self._claims).validate(found.claims)
-        except (JoseError, ValueError) as error:
-            raise Refused(401, f"this token is not valid: {error}", headers=_CHALLENGE) from None
+        except (JoseError, ValueError, TypeError, RecursionError) as error:  # the last two: the library's, of odd parts
+            # what it says may quote the token, in which anything can be
+            raise Refused(401, f"this token is not valid: {printable_line(str(error))}", headers=_CHALLENGE) from None
         subject = found.claims["sub"]
         if not isinstance(subject, str) or not 1 <= len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
             raise Refused(
-                401, "this token's subject is not a printable text of up to 255 characters", headers=_CHALLENGE
+                401,
+                f"this token's subject is not a printable text of up to {_LONGEST_SUBJECT} characters",
+                headers=_CHALLENGE,
             )
         return found.claims, self._role(subject, found.claims)
 
@@ -107,7 +112,6 @@ class Issuer:
 
 def as_key(claims: Mapping[str, Any], role: Role, tenant_id: str | None) -> ApiKey:
     """The rights of a token, in the shape of a key's."""
-    issued = claims.get("iat")
     return ApiKey(
         id=f"oidc:{claims['sub']}",
         name=str(claims.get("name") or claims["sub"]),
@@ -116,13 +120,20 @@ def as_key(claims: Mapping[str, Any], role: Role, tenant_id: str | None) -> ApiK
         tenant_id=tenant_id,
         queues=(),
         kinds=(),
-        created_at=datetime.fromtimestamp(issued if isinstance(issued, int | float) else 0, UTC),
+        created_at=_issued_at(claims.get("iat")),
         created_by=str(claims["iss"]),
         expires_at=None,
         last_used_at=None,
         revoked_at=None,
         revoked_by=None,
     )
+
+
+def _issued_at(said: Any) -> datetime:
+    try:
+        return datetime.fromtimestamp(said or 0, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)  # no time that there is
 
 
 class IssuerKeys:
@@ -159,6 +170,7 @@ class IssuerKeys:
                     ValueError,
                     TypeError,
                     KeyError,
+                    TimeoutError,
                 ) as error:
                     _log.error(
                         "the issuer's keys cannot be fetched",
@@ -173,7 +185,7 @@ class IssuerKeys:
             return self._keys
 
     async def _fetch(self) -> KeySet:
-        async with httpx2.AsyncClient(timeout=_FETCH_S, follow_redirects=False, trust_env=False) as client:
+        async with asyncio.timeout(FETCH_S), asking() as client:
             url = self._settings.jwks_url
             if url is None:
                 issuer = self._settings.issuer
@@ -182,11 +194,31 @@ class IssuerKeys:
                     raise ValueError(f"it says that its issuer is {about['issuer']!r}")
                 url = str(about["jwks_uri"])
                 check_url("jwks_uri", url)
-            return KeySet.import_key_set(await read_json(client, url))
+            return _understood(await read_json(client, url))
 
 
-async def read_json(client: httpx2.AsyncClient, url: str) -> Any:
-    async with client.stream("GET", url) as answer:
+def _understood(said: Any) -> KeySet:
+    """The keys that can be used here; others, such as those of curves that are not known, are left out (RFC 7517, 5).
+    Raises `ValueError` where none is left."""
+    keys = []
+    for each in said["keys"]:
+        try:
+            keys.append(JWKRegistry.import_key(each))
+        except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+            continue
+    if not keys:
+        raise ValueError("none of its keys can be used")
+    return KeySet(keys)
+
+
+def asking() -> httpx2.AsyncClient:
+    """A client for the issuer: it goes where it is told, and nowhere else."""
+    return httpx2.AsyncClient(timeout=FETCH_S, follow_redirects=False, trust_env=False)
+
+
+async def read_json(client: httpx2.AsyncClient, url: str, form: Mapping[str, Any] | None = None) -> Any:
+    """What the issuer answers, to a form if there is one; raises where that is an error, too large or no JSON."""
+    async with client.stream("GET" if form is None else "POST", url, data=form) as answer:
         answer.raise_for_status()
         body = b""
         async for part in answer.aiter_bytes():

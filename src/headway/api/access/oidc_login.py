@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -17,8 +18,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headway.api.access import oidc
 from headway.api.access.keys import Keys
-from headway.api.access.oidc import Issuer, read_json
 from headway.api.access.oidc_settings import OidcSettings, check_url
 from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import tenant_id_of
@@ -32,7 +33,6 @@ from headway.model.access import ApiKey, Role
 START = f"{PREFIX}/login/oidc"
 CALLBACK = f"{START}/callback"
 _LONGEST_S = 600  # how long somebody may take at the issuer's page
-_TIMEOUT_S = 5.0
 _FRESH_S = 600.0
 _LONGEST_SUBJECT = 90
 # a path of this server, and nothing that a browser could take for another one: //evil.example, /\evil.example
@@ -51,7 +51,9 @@ class _Begun(msgspec.Struct, array_like=True):
 class OidcLogin:
     """Sends browsers to the issuer, and makes sessions of those who come back."""
 
-    def __init__(self, app: Headway, issuer: Issuer, settings: OidcSettings, keys: Keys, sessions: Sessions) -> None:
+    def __init__(
+        self, app: Headway, issuer: oidc.Issuer, settings: OidcSettings, keys: Keys, sessions: Sessions
+    ) -> None:
         self._app = app
         self._issuer = issuer
         self._settings = settings
@@ -116,10 +118,11 @@ class OidcLogin:
         if self._settings.client_secret is not None:
             asked["client_secret"] = self._settings.client_secret
         try:
-            async with httpx2.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False) as client:
-                answer = await client.post(about["token_endpoint"], data=asked)
-                said = answer.json() if answer.status_code == 200 else {}
-        except (httpx2.HTTPError, ValueError) as error:
+            async with asyncio.timeout(oidc.FETCH_S), oidc.asking() as client:
+                said = await oidc.read_json(client, about["token_endpoint"], asked)
+        except httpx2.HTTPStatusError:
+            said = {}
+        except (httpx2.HTTPError, ValueError, TimeoutError) as error:
             raise _unavailable() from error
         token = said.get("id_token") if isinstance(said, dict) else None
         if not isinstance(token, str):
@@ -153,13 +156,13 @@ class OidcLogin:
         if self._about is None or time.monotonic() - self._about[1] > _FRESH_S:
             issuer = self._settings.issuer
             try:
-                async with httpx2.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False, trust_env=False) as client:
-                    about = await read_json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+                async with asyncio.timeout(oidc.FETCH_S), oidc.asking() as client:
+                    about = await oidc.read_json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
                 if about["issuer"] != issuer:
                     raise ValueError(f"it says that its issuer is {about['issuer']!r}")
                 for name in ("authorization_endpoint", "token_endpoint"):
                     check_url(name, about[name])
-            except (httpx2.HTTPError, ConfigError, ValueError, TypeError, KeyError) as error:
+            except (httpx2.HTTPError, ConfigError, ValueError, TypeError, KeyError, TimeoutError) as error:
                 raise _unavailable() from error
             self._about = (about, time.monotonic())
         return self._about[0]

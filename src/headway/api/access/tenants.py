@@ -56,6 +56,8 @@ class Tenants:
 
 async def tenant_id_of(app: Headway, named: str) -> str | None:
     """The id of an existing tenant, by name or id: over HTTP, naming a tenant does not create it."""
+    if not named.isprintable():
+        return None  # no name is like this, and not every store can be asked for it
     ref = str(UUID(named)) if is_id(named) else named
     try:
         found = await app.store.arun(app.store.ops.tenants_named([ref], create=False))
