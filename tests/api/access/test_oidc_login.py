@@ -171,6 +171,13 @@ def test_a_browser_logs_in(app: Headway, provider: Provider, browser: Any) -> No
     assert new.get("/api/v1/session").json()["key"]["id"] != who["id"], "revoking ended the sessions, not the person"
 
 
+def test_the_key_of_a_login_is_in_the_audit_with_its_request(app: Headway, provider: Provider, browser: Any) -> None:
+    back = came_back(browser(), provider)
+    (made,) = app.audit_log(action="key.created")
+    assert (made.actor, made.request_id) == ("oidc:ada", back.headers["x-request-id"])
+    assert made.address == "127.0.0.1"
+
+
 def test_a_provider_without_an_end_is_given_up(
     provider: Provider, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,11 +24,13 @@ from headway.api.access.oidc_settings import OidcSettings, check_url
 from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import tenant_id_of
 from headway.api.routes import PREFIX
+from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.clock import from_micros
 from headway.errors import ConfigError
 from headway.model.access import ApiKey, Role
+from headway.model.actor import Caller
 
 START = f"{PREFIX}/login/oidc"
 CALLBACK = f"{START}/callback"
@@ -96,7 +98,7 @@ class OidcLogin:
         if not said.get("code"):
             raise Refused(401, f"the issuer did not log you in: {said.get('error', 'it gave no code')[:200]}")
         claims, role = await self._issuer.check_login(await self._token(request, said["code"], begun), begun.nonce)
-        key = await self._key(claims, role)
+        key = await self._key(request, claims, role)
         await self._sessions.end(request)  # even if the browser has a session already: every login gets a new secret
         _, cookie = await self._sessions.begin(request, key)
         root = request.scope.get("root_path", "")
@@ -129,7 +131,7 @@ class OidcLogin:
             raise Refused(401, "the issuer did not accept the code: it was used before, or is not for this login")
         return token
 
-    async def _key(self, claims: Any, role: Role) -> ApiKey:
+    async def _key(self, request: Request, claims: Any, role: Role) -> ApiKey:
         """The key of this person's sessions: made at the first login, its secret known to nobody. Revoking it ends the
         sessions; another role or tenant is another key."""
         subject = str(claims["sub"])
@@ -148,7 +150,9 @@ class OidcLogin:
                 now
             ):
                 return key
-        made = await verbs.acreate_api_key(name, role, actor=name)
+        exchange = Exchange.of(request)
+        actor = Caller.of(name, request_id=exchange.request_id, address=exchange.address)
+        made = await verbs.acreate_api_key(name, role, actor=actor)
         return made.key
 
     async def _endpoints(self) -> dict[str, Any]:
