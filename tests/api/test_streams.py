@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from headway import Headway
@@ -81,14 +82,101 @@ def test_the_head_of_a_stream_ends(app: Headway, client: Any, keys: dict[str, st
         assert said.headers["content-type"] == "text/event-stream; charset=utf-8"
 
 
+def test_each_stream_is_told_what_changed_since_its_own_beginning(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that begins between a change and the next look takes nothing from those that were there before."""
+    acme, store, worker = app.tenant("acme"), app.store, new_worker()
+    job_id = acme.enqueue("report").id
+    store.run(store.ops.register(worker))
+    headers, path = {"Authorization": f"Bearer {keys['producer']}"}, f"/api/v1/jobs/{job_id}/stream"
+
+    async def watch() -> None:
+        (claim,) = await store.arun(store.ops.claim(worker.id, "default", 1))
+        async with Stream(api, path, headers) as first:
+            await until(first, "job")
+            monkeypatch.setattr(streams, "EVERY_S", 0.5)
+            await asyncio.sleep(0.05)
+            await store.arun(store.ops.settle(worker.id, [settlement(claim, "dead", error="no")]))
+            async with Stream(api, path, headers) as second:
+                assert (await until(second, "job"))[-1][2]["status"] == "dead"
+                told = await asyncio.wait_for(until(first, "job"), 5)
+                assert [name for name, _, _ in told] == ["attempt", "job"]
+
+    loop.run_until_complete(watch())
+
+
+def test_whatever_was_the_last_event_nothing_is_lost_and_nothing_told_twice(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str]
+) -> None:
+    acme, store, worker = app.tenant("acme"), app.store, new_worker()
+    job_id = acme.enqueue("report", max_attempts=9).id
+    store.run(store.ops.register(worker))
+    headers, path = {"Authorization": f"Bearer {keys['producer']}"}, f"/api/v1/jobs/{job_id}/stream"
+
+    async def attempt(text: str, to: str) -> None:
+        (claim,) = await store.arun(store.ops.claim(worker.id, "default", 1))
+        report = Report(job_id, claim.fence, None, None, text, len(text))
+        await store.arun(store.ops.report(worker.id, [report]))
+        await store.arun(store.ops.settle(worker.id, [settlement(claim, to, error="no")]))
+
+    def told(events: list[tuple[str, str, Any]]) -> list[tuple[str, int]]:
+        """Executions that ended, and logs."""
+        return [(name, said.get("attempt_no") or said["fence"]) for name, _, said in events if name != "job"]
+
+    async def watch() -> None:
+        async with Stream(api, path, headers) as stream:
+            seen = await until(stream, "job")
+            await attempt("first", "queued")
+            while told(seen) != [("log", 1), ("attempt", 1)]:
+                seen += await until(stream, "job")
+            await attempt("again", "queued")  # as long as the first
+            while told(seen)[2:] != [("log", 2), ("attempt", 2)]:
+                seen += await until(stream, "job")
+        await attempt("while nobody listened", "queued")
+        await attempt("to the end", "dead")
+        async with Stream(api, path, headers | {"Last-Event-ID": seen[-1][1]}) as stream:
+            seen += await until(stream, "job")
+        whole = told(seen)
+        assert whole[4:] == [("attempt", 3), ("log", 4), ("attempt", 4)], "of what nobody heard, the last log is there"
+        for number, (_, event_id, _) in enumerate(seen[1:], 1):
+            async with Stream(api, path, headers | {"Last-Event-ID": event_id}) as stream:
+                rest = told(seen[: number + 1]) + told(await until(stream, "job"))
+                ended = [each for each in rest if each[0] == "attempt"]
+                assert ended == [("attempt", fence) for fence in (1, 2, 3, 4)], event_id
+                assert rest.count(("log", 4)) == 1, event_id
+        for odd in ("7-0", "999999999-5", "x", "4", "-1-1"):
+            async with Stream(api, path, headers | {"Last-Event-ID": odd}) as stream:
+                assert told(await until(stream, "job")) == [("log", 4)], "as without one"
+
+    loop.run_until_complete(watch())
+
+
+def test_a_stream_ends_when_its_job_leaves_the_queues_of_the_key(app: Headway, api: Api, loop: Any) -> None:
+    acme = app.tenant("acme")
+    job_id = acme.enqueue("report", queue="mail").id
+    narrow = acme.create_api_key("mailer", "viewer", queues=["mail"]).text
+
+    async def watch() -> None:
+        path, headers = f"/api/v1/jobs/{job_id}/stream", {"Authorization": f"Bearer {narrow}"}
+        async with Stream(api, path, headers) as stream:
+            await until(stream, "job")
+            await acme.achange(job_id, queue="vip")
+            assert [name for name, _, _ in await until(stream, "gone")] == ["gone"]
+            assert await stream.next() == ""
+
+    loop.run_until_complete(watch())
+
+
 def test_what_many_are_told_is_in_memory_once_and_sent_bit_by_bit(app: Headway) -> None:
     job = app.get(app.enqueue("report").id)
     few, many = (streams.Listener(job, None, only_log=False) for _ in range(2))
-    said, logged = streams.said_of(job), {}
+    said, logs = streams.said_of(job), {}
+    seen = msgspec.structs.replace(streams.watched_of(job), status="running", fence=1)
     for each in (few, many):
-        each.tell_job(said)
-        each.tell_log(1, "x" * 60_000, 60_000, logged)
-        each.tell_log(1, "y" * 60_000, 120_000, {})
+        each.tell(seen, [], said)
+        each.tell(msgspec.structs.replace(seen, log_tail="x" * 60_000, log_end=60_000), [], None, logs)
+        each.tell(msgspec.structs.replace(seen, log_tail="y" * 60_000, log_end=120_000), [], None)
         each.tell_gone()
     assert few._to_send[0][1] is many._to_send[0][1]
     assert few._to_send[1][1] is many._to_send[1][1]
@@ -106,9 +194,11 @@ def test_what_many_are_told_is_in_memory_once_and_sent_bit_by_bit(app: Headway) 
 
 
 def test_a_dropped_reader_is_told_nothing_more(app: Headway) -> None:
-    listener = streams.Listener(app.get(app.enqueue("report").id), None, only_log=False)
+    job = app.get(app.enqueue("report").id)
+    listener, seen = streams.Listener(job, None, only_log=False), streams.watched_of(job)
     for end in range(1, 2 * streams._MOST_EVENTS):
-        listener.tell_log(1, "x" * end, end)
+        now = msgspec.structs.replace(seen, status="running", fence=1, log_tail="x" * end, log_end=end)
+        listener.tell(now, [], None)
     assert (listener.dropped, list(listener._to_send)) == (True, []), "else it would resume after what it never got"
 
 

@@ -38,21 +38,31 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Listener:
-    """One open stream: which job, how much of it the client has seen, and what is still to be sent."""
+    """One open stream: which job, how much of it the client has seen, and what is still to be sent.
 
-    def __init__(self, job: Job, last_id: str | None, *, only_log: bool) -> None:
+    The id of an event says where it leaves the client: what ended before the execution `fence` was told, and so was
+    the log of `fence` up to `offset`.
+    """
+
+    def __init__(self, job: Job, last_id: str | None, *, only_log: bool, queues: tuple[str, ...] = ()) -> None:
+        """`queues` are those that the client may see; none: all."""
         self.job_id = job.id
-        self.began_with = job
         self.only_log = only_log
         self.dropped = False
+        self.seen = _without_log(watched_of(job))
+        self.log_end: int | None = None  # up to where it was told the log that the job has
+        self._queues = queues
         self._gone = False  # its job is: what is still to be sent is the last
         self._to_send: deque[tuple[bytes, bytes]] = deque()  # heads and data; what many are told is in memory once
         self._bytes = 0
         self._waiting = asyncio.Event()
         given = _LAST_ID.match(last_id or "")
         self._fence, self._offset = (int(given[1]), int(given[2])) if given else (job.fence, 0)
+        ended = _ended(self.seen)
+        if self._fence > ended + 1:
+            given, self._fence, self._offset = None, job.fence, 0  # not of this job
         # the last execution that it knows to have ended
-        self._ended = self._fence - 1 if given or job.status == "running" else job.fence
+        self._ended = self._fence - 1 if given else ended
 
     async def next(self) -> bytes:
         """What to send next; waits for it."""
@@ -72,30 +82,45 @@ class Listener:
     def over(self) -> bool:
         return self._gone and not self._to_send
 
-    def tell_job(self, said: bytes) -> None:
-        """The job as `said_of` has it."""
-        if not self.only_log:
-            self._say("job", said)
+    def tell(self, now: Watched, attempts: list[Any], job: bytes | None, logs: dict[int, bytes] | None = None) -> None:
+        """What is new: of executions that ended, of the log, of the job as `said_of` has it. `logs` is what others
+        were told of the log, by where it begins."""
+        if self._queues and now.queue not in self._queues:
+            self.tell_gone()
+            return
+        # an execution's log is told after those before it have ended, and before it has
+        self._tell_attempts(attempts, now.fence - 1)
+        self._tell_log(now.fence, now.log_tail, now.log_end, {} if logs is None else logs)
+        self._tell_attempts(attempts, _ended(now))
+        self._pass(_ended(now))
+        self.seen, self.log_end = _without_log(now), now.log_end
+        if job is not None and not self.only_log:
+            self._say("job", job)
 
-    def tell_attempts(self, attempts: list[Any]) -> None:
-        ended = [each for each in attempts if each.finished_at is not None and each.fence > self._ended]
-        for each in ended:
-            self._ended = each.fence
-            if not self.only_log:
-                self._say("attempt", _one_line(attempt_view(each)))
+    def _tell_attempts(self, attempts: list[Any], last: int) -> None:
+        """Those up to this one: others may have ended since the job was looked at, which has not all of their log."""
+        for each in attempts:
+            if each.finished_at is not None and self._ended < each.fence <= last:
+                self._pass(each.fence)
+                if not self.only_log:
+                    self._say("attempt", _one_line(attempt_view(each)))
 
-    def tell_log(self, fence: int, tail: str | None, end: int | None, said: dict[int, bytes] | None = None) -> None:
-        """The part of the log that is new; another execution begins a new log. `said` is what others were told, by
-        where it begins."""
-        if fence != self._fence:
+    def _pass(self, fence: int) -> None:
+        """This execution is over, and everything of it was told."""
+        self._ended = max(self._ended, fence)
+        if self._fence <= fence:
+            self._fence, self._offset = fence + 1, 0
+
+    def _tell_log(self, fence: int, tail: str | None, end: int | None, said: dict[int, bytes]) -> None:
+        """The part of the log that is new; another execution begins a new log."""
+        if fence > self._fence:
             self._fence, self._offset = fence, 0
-        if tail is None:
+        if tail is None or fence < self._fence:
             return
         last = len(tail) if end is None else end
         first = max(self._offset, last - len(tail))
         if first < last:
             self._offset = last
-            said = {} if said is None else said
             if first not in said:
                 text = tail[first - (last - len(tail)) :]
                 said[first] = _one_line({"fence": fence, "from": first, "to": last, "text": text})
@@ -130,6 +155,20 @@ def _one_line(value: Any) -> bytes:
     return bytes(_encode(value)).replace(b"\r", b" ").replace(b"\n", b" ")
 
 
+def watched_of(job: Job) -> Watched:
+    """What a look at the job would show."""
+    return Watched(**{name: getattr(job, name) for name in Watched.__struct_fields__})
+
+
+def _without_log(seen: Watched) -> Watched:
+    return msgspec.structs.replace(seen, log_tail=None, log_end=None)
+
+
+def _ended(seen: Watched) -> int:
+    """The last execution that has ended."""
+    return seen.fence - 1 if seen.status == "running" else seen.fence
+
+
 class Streams:
     """The open streams of a process."""
 
@@ -144,7 +183,7 @@ class Streams:
             raise Refused(429, f"this tenant has {_MOST_OF_TENANT:,} open streams", headers={"Retry-After": "30"})
         if poller is None:
             poller = self._pollers[verbs.tenant_id] = _Poller(verbs)
-        poller.add(listener)
+        poller.listeners.add(listener)
 
     def leave(self, verbs: Verbs, listener: Listener) -> None:
         poller = self._pollers.get(verbs.tenant_id)
@@ -166,15 +205,7 @@ class _Poller:
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
         self.listeners: set[Listener] = set()
-        self._seen: dict[str, Watched] = {}
         self._task = asyncio.create_task(self._run())
-
-    def add(self, listener: Listener) -> None:
-        self.listeners.add(listener)
-        # the next round tells everybody what differs from what this one began with
-        job = listener.began_with
-        known = {name: getattr(job, name) for name in Watched.__struct_fields__}
-        self._seen[job.id] = Watched(**known | {"log_end": None, "log_tail": None})
 
     def end(self) -> asyncio.Task[None]:
         """Stop asking; gives the task that is about to end."""
@@ -195,33 +226,43 @@ class _Poller:
         listeners: dict[str, list[Listener]] = {}
         for each in self.listeners:
             listeners.setdefault(each.job_id, []).append(each)
-        self._seen = {job_id: self._seen[job_id] for job_id in listeners}
-        before = dict(self._seen)
-        found = await self._verbs.awatched({job_id: seen.log_end for job_id, seen in before.items()})
-        now = {each.id: each for each in found}
-        changed = [job_id for job_id, each in now.items() if _without_log(before[job_id]) != _without_log(each)]
-        jobs = {job.id: said_of(job) for job in await self._read(changed)}
+        now = await self._watched({job_id: _known_end(of_job) for job_id, of_job in listeners.items()})
+        restarted: dict[str, int | None] = {
+            job_id: None
+            for job_id, watched in now.items()
+            if watched.log_end is not None
+            and watched.log_tail is None
+            and any(each.seen.fence != watched.fence for each in listeners[job_id])
+        }
+        if restarted:
+            now |= await self._watched(restarted)  # the new log ends where the old one did
         for job_id in listeners.keys() - now.keys():
             for each in listeners[job_id]:
                 each.tell_gone()
-        for job_id, seen in now.items():
-            ended = seen.fence != before[job_id].fence or (seen.status != "running" == before[job_id].status)
+        # each by what it was told itself: others may have begun before or after a change
+        news = {
+            job_id: [each for each in listeners[job_id] if each.seen != _without_log(watched)]
+            for job_id, watched in now.items()
+        }
+        jobs = {job.id: said_of(job) for job in await self._read([job_id for job_id, of_job in news.items() if of_job])}
+        for job_id, watched in now.items():
+            ended = any(_ended(each.seen) < _ended(watched) for each in news[job_id])
             attempts = await self._verbs.aattempts(job_id, raw=True) if ended else []
-            logged: dict[int, bytes] = {}
+            logs: dict[int, bytes] = {}
             for each in listeners[job_id]:
-                each.tell_log(seen.fence, seen.log_tail, seen.log_end, logged)
-                each.tell_attempts(attempts)
-                if job_id in jobs:
-                    each.tell_job(jobs[job_id])
-        # except those that came while this was read
-        self._seen |= {job_id: seen for job_id, seen in now.items() if self._seen.get(job_id) is before[job_id]}
+                each.tell(watched, attempts, jobs.get(job_id) if each in news[job_id] else None, logs)
+
+    async def _watched(self, log_ends: dict[str, int | None]) -> dict[str, Watched]:
+        return {each.id: each for each in await self._verbs.awatched(log_ends)}
 
     async def _read(self, ids: list[str]) -> list[Job]:
         return await self._verbs.ajobs(ids=ids, limit=len(ids), raw=True) if ids else []
 
 
-def _without_log(seen: Watched) -> Watched:
-    return msgspec.structs.replace(seen, log_tail=None, log_end=None)
+def _known_end(listeners: list[Listener]) -> int | None:
+    """Up to where all of them were told the log; None: not all know the same of it."""
+    ends = {each.log_end for each in listeners}
+    return ends.pop() if len(ends) == 1 else None
 
 
 class Sent(Protocol):

@@ -9,7 +9,7 @@ import msgspec
 from headway.api.access.narrowed import visible_job
 from headway.api.call import Call
 from headway.api.routes import READERS, Routes
-from headway.api.streams import EventStream, Listener, said_of
+from headway.api.streams import EventStream, Listener, said_of, watched_of
 from headway.model.job import Job
 from headway.model.status import Status
 
@@ -46,11 +46,9 @@ async def stream_job(call: Call[None, None]) -> EventStream:
 
 async def _stream(call: Call[None, None], job: Job, *, only_log: bool) -> EventStream:
     last_id = call.headers.get("last-event-id")
-    listener = Listener(job, last_id, only_log=only_log)
+    listener = Listener(job, last_id, only_log=only_log, queues=call.key.queues)
     attempts = [] if last_id is None else await call.verbs.aattempts(job.id, raw=True)
-    listener.tell_attempts(attempts)
-    listener.tell_log(job.fence, job.log_tail, job.log_end)
-    listener.tell_job(said_of(job))
+    listener.tell(watched_of(job), attempts, said_of(job))
     call.server.streams.listen(call.verbs, listener)
     return EventStream(
         listener,
