@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +28,10 @@ _CHECK_S = 4.0
 """How often a stream looks whether its key is still valid."""
 _ALIVE_S = 15.0
 """How long it may say nothing: proxies close connections on which nothing comes, mostly after a minute."""
+_LAST_S = 10.0
+"""How long a reader may take for what is left when its stream ends."""
+ABORT = "headway.abort"
+"""The key of a scope that has a function to end its connection at once."""
 _MOST_EVENTS = 100
 _MOST_BYTES = 4 * 2**20
 """A reader that is further behind is dropped; its browser comes back by itself, and resumes."""
@@ -313,7 +318,14 @@ class EventStream(Response):
                 each.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
         if not self._listener.dropped:
-            await send({"type": "http.response.body", "body": b""})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_S):
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+        # it does not read: closed in good order, the connection would wait for it forever, with what it was sent
+        if (abort := scope.get(ABORT)) is not None:
+            abort()
+            await asyncio.sleep(0)  # so that the server knows
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

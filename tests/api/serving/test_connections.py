@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from headway import Headway
-from headway.api import Api
+from headway.api import Api, streams
 from headway.api.serving import connection
 
 
@@ -54,6 +55,31 @@ def said(port: int, *pieces: bytes) -> bytes:
         return answer
 
     return asyncio.run(ask())
+
+
+def test_the_connection_of_a_dropped_reader_is_closed(
+    port: int, sqlite_migrated_path: Any, monkeypatch: Any, caplog: Any
+) -> None:
+    for name, to in {"EVERY_S": 0.01, "_CHECK_S": 0.05, "_MOST_EVENTS": 3}.items():
+        monkeypatch.setattr(streams, name, to)
+    app = Headway(f"sqlite:///{sqlite_migrated_path}")
+    job_id = app.enqueue("any", {"x": "x" * 900_000}).id
+    key = app.tenant("default").create_api_key("viewer", "viewer").text
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        reader.connect(("127.0.0.1", port))
+        head = f"GET /api/v1/jobs/{job_id}/stream HTTP/1.1\r\nAuthorization: Bearer {key}\r\n".encode()
+        reader.sendall(head + HOST + b"\r\n")
+        reset = select.poll()
+        reset.register(reader, 0)  # errors alone: what there is to read waits
+        for priority in range(1, 300):
+            app.change(job_id, priority=priority)
+            if reset.poll(20):
+                break
+        else:
+            pytest.fail("it is still open")
+    app.close()
+    assert "without completing" not in caplog.text
 
 
 HOST = b"Host: 127.0.0.1\r\n"

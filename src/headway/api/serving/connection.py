@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Any
 
 import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from headway.api.streams import ABORT
 from headway.api.wire.bodies import ARRIVED
 from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 
@@ -21,6 +24,7 @@ sent everything; without it they would see a broken connection."""
 _NOT_HTTP = "this is not HTTP/1.1, or not unambiguously so"
 _TOO_LONG = f"the head of the request is longer than {LARGEST_HEAD:,} bytes"
 _MOST_JOINED = 65_536
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Connection(HttpToolsProtocol):
@@ -110,6 +114,7 @@ class Connection(HttpToolsProtocol):
         if self._offers_upgrade:
             return
         self._in_head, self._in_body, self._discarded = False, True, 0
+        self.scope[ABORT] = self._abort  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -139,6 +144,13 @@ class Connection(HttpToolsProtocol):
         head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[400] + head.encode() + body)
         self.transport.close()
+
+    def _abort(self) -> None:
+        """End the connection at once; what the client has not read is lost."""
+        found = self.transport.get_extra_info("socket")
+        if found is not None:  # a reset: else the system keeps what was sent for minutes, megabytes of it
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
