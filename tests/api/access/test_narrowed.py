@@ -107,3 +107,63 @@ def test_workers_of_another_tenant_are_not_shown(app: Headway, client: Any, keys
         assert names & {"shared", "payroll"} == queues
         assert {each["kind"] for each in ask.get("/machines").json()["items"]} == kinds
         assert ask.get("/queues/payroll").status_code == (200 if "payroll" in queues else 404)
+
+
+def test_a_template_and_a_group_take_no_job_of_another_queue(app: Headway, client: Any) -> None:
+    acme = app.tenant("acme")
+    mailer = client(acme.create_api_key("mailer", "producer", queues=["mail"]).text)
+    secret = acme.enqueue("welcome", {"user_id": 9}, queue="vip", unique_key="k").id
+    template = acme.create_template("greet", "welcome", {"user_id": 1}).id
+    for options in ({"on_conflict": "replace"}, {"on_conflict": "raise"}):
+        taken = {"unique_key": "k"} | options
+        run = mailer.post(f"/templates/{template}/run", json={"options": taken})
+        group = mailer.post("/groups", json={"jobs": [{"kind": "welcome", "payload": {"user_id": 1}} | taken]})
+        for said in (run, group):
+            assert (said.status_code in (403, 409), secret in said.text) == (True, False), said.text
+    assert (acme.get(secret).payload, acme.get(secret).queue) == ({"user_id": 9}, "vip")
+
+
+def test_jobs_neither_wait_for_nor_join_what_the_key_does_not_see(app: Headway, client: Any) -> None:
+    acme = app.tenant("acme")
+    mailer = client(acme.create_api_key("mailer", "operator", queues=["mail"]).text)
+    job = {"kind": "welcome", "payload": {"user_id": 1}}
+    hidden, nowhere = acme.enqueue("report", train="t").id, str(uuid4())
+    group = acme.group([acme.build_job("report")]).id
+    own = mailer.post("/jobs", json=job | {"train": "t"}).json()["id"]
+    for option in ("after", "group"):
+        for value in (hidden if option == "after" else group, nowhere):
+            said = mailer.post("/jobs", json=job | {option: [value] if option == "after" else value})
+            assert (said.status_code, "does not exist" in said.text) == (422, True), said.text
+    for before in (hidden, nowhere):
+        said = mailer.post(f"/jobs/{own}/move", json={"before": before})
+        assert (said.status_code, "there is no job" in said.text) == (409, True), said.text
+    train = mailer.get("/trains/t").json()
+    assert (train["train"]["head_id"], train["train"]["head_kind"]) == (None, None)
+    assert [each["id"] for each in train["cars"]] == [own]
+    assert mailer.post("/jobs", json=job | {"after": [own]}).status_code == 201
+
+
+def test_a_group_with_a_callback_of_others_is_not_canceled(app: Headway, client: Any) -> None:
+    acme = app.tenant("acme")
+    mailer = client(acme.create_api_key("mailer", "operator", queues=["mail"]).text)
+    group = acme.group([acme.build_job("welcome", {"user_id": 1}, queue="mail")], callback=acme.build_job("report"))
+    for action in ("cancel", "retry"):
+        assert mailer.post(f"/groups/{group.id}/{action}").status_code == 403
+    assert [each.status for each in acme.jobs(kind="report")] == ["held"]
+
+
+def test_a_trigger_is_of_the_queue_that_its_template_names(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    mailer = client(acme.create_api_key("mailer", "operator", queues=["mail"]).text)
+    acme.create_template("vip", "welcome", {"user_id": 1}, options={"queue": "vip"})
+    acme.create_template("plain", "welcome", {"user_id": 1})
+    hidden, seen = (
+        acme.create_schedule(name, cron="0 0 1 1 *", template=name, options=options).id
+        for name, options in (("vip", {}), ("plain", {}))
+    )
+    over = acme.create_schedule("over", cron="0 0 1 1 *", template="vip", options={"queue": "mail"}).id
+    assert [each["id"] for each in mailer.get("/jobs/triggers").json()["items"]] == [seen, over]
+    for action in ("run", "pause", "resume", "test"):
+        assert mailer.post(f"/jobs/triggers/{hidden}/{action}", json={}).status_code == 404
+    assert acme.counts() == {}
+    assert mailer.post(f"/jobs/triggers/{seen}/run", json={}).status_code == 201

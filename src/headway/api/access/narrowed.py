@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.api.wire.problems import Refused
-from headway.errors import NotFound
+from headway.errors import Duplicate, NotFound
+from headway.model import refusals
 from headway.model.event import Event
 from headway.model.fleet import Queue, Worker
-from headway.model.job import Counted, Job
+from headway.model.job import Counted, Job, NewJob
 from headway.model.machine import StepExecution
 from headway.model.status import UNFINISHED
 
@@ -76,6 +77,39 @@ def hidden_job() -> Refused:
         "a unique or idempotency key of this request belongs to a job that this API key is not for",
         fix="choose another key, or use an API key that names the other job's queue and kind",
     )
+
+
+async def shown_duplicate(call: Call[Any, Any], taken: Duplicate) -> Duplicate | Refused:
+    """The conflict with a job, which is named only to those who may see it."""
+    if not is_narrowed(call) or (taken.job_id and await seen_ids(call, [taken.job_id])):
+        return taken
+    return hidden_job()
+
+
+async def check_others(call: Call[Any, Any], built: Sequence[NewJob]) -> None:
+    """Raises where new jobs would replace jobs that the key is not for, or wait for or join what it does not see."""
+    if not is_narrowed(call):
+        return
+    for new in built:
+        if new.on_conflict.startswith("replace") and new.unique_key is not None:
+            for each in await call.verbs.ajobs(unique_key=new.unique_key, status=UNFINISHED, raw=True):
+                call.check_touch(queue=each.queue, kind=each.kind)
+    awaited = [each for new in built for each in new.after]
+    seen = await seen_ids(call, awaited)
+    for job_id in awaited:
+        if job_id not in seen:
+            raise refusals.no_such_parent(job_id)
+    for group_id in {new.group_id for new in built if new.group_id is not None}:
+        if not await sees_group(call, group_id):
+            raise refusals.no_such_group(group_id)
+
+
+async def sees_group(call: Call[Any, Any], group_id: str) -> bool:
+    """Whether the group has a job that the key may see."""
+    if not is_narrowed(call):
+        return True
+    kinds, queues = call.key.kinds or None, call.key.queues or None
+    return bool(await call.verbs.ajobs(group_id=group_id, kind=kinds, queue=queues, limit=1, raw=True))
 
 
 async def seen_events(call: Call[Any, Any], events: Sequence[Event]) -> list[Event]:

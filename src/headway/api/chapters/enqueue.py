@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headway.api.access.narrowed import hidden_job, is_narrowed, refuse_hidden, seen_ids
+from headway.api.access.narrowed import check_others, is_narrowed, refuse_hidden, shown_duplicate
 from headway.api.call import Answer, Call
 from headway.api.enqueues import is_plain_enough
 from headway.api.routes import PRODUCERS, Routes
@@ -22,7 +22,7 @@ from headway.model.codec import check_text
 from headway.model.definition import Definition
 from headway.model.job import Brief, Delivery, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.restricted import OPTION_FIELDS
-from headway.model.status import UNFINISHED, Status
+from headway.model.status import Status
 
 routes = Routes("enqueue")
 
@@ -146,9 +146,7 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
     except Replayed as again:
         return await _stored(call, again.created), REPLAYED
     except Duplicate as taken:
-        if existing is not None and not (taken.job_id and await seen_ids(call, [taken.job_id])):
-            raise hidden_job() from None
-        raise
+        raise await shown_duplicate(call, taken) from None
     return await _stored(call, [(each.id, each.created) for each in done]), {}
 
 
@@ -177,8 +175,7 @@ async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn], at: str = "")
     except (Refused, HeadwayError) as error:
         place: list[str | int] = [at, len(built)] if at == "jobs" else [at] if at else []
         raise refused_at(error, place, JobIn.__struct_fields__) from None
-    if is_narrowed(call):
-        await _check_replaced(call, built)
+    await check_others(call, built)
     return built
 
 
@@ -215,14 +212,6 @@ def _check(call: Call[Any, None], new: NewJob, definition: Definition, options: 
     call.check_touch(queue=new.queue, kind=new.kind)
     fields = [field for option in options for field in OPTION_FIELDS.get(option, ())]
     call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
-
-
-async def _check_replaced(call: Call[Any, None], built: Sequence[NewJob]) -> None:
-    """Raises `Refused` where a job would replace one that the key is not for."""
-    for new in built:
-        if new.on_conflict.startswith("replace") and new.unique_key is not None:
-            for each in await call.verbs.ajobs(unique_key=new.unique_key, status=UNFINISHED, raw=True):
-                call.check_touch(queue=each.queue, kind=each.kind)
 
 
 async def _active(call: Call[Any, None], kind: str) -> Definition:

@@ -16,6 +16,8 @@ from headway.api.wire.pages import PartQuery, changes_of, given, part
 from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import Replayed
+from headway.model import refusals
+from headway.model.ids import is_id
 from headway.model.job import Job
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
@@ -143,6 +145,9 @@ class Move(msgspec.Struct, forbid_unknown_fields=True):
 async def move_job(call: Call[Move, None]) -> dict[str, Any]:
     """Move a job in its line: before or after another, first or last."""
     job = await visible_job(call)
+    other = call.body.before or call.body.after
+    if is_narrowed(call) and other is not None and is_id(other) and not await seen_ids(call, [other]):
+        raise refusals.no_such_neighbour(other)
     await call.verbs.amove(job.id, actor=call.actor, if_match=call.if_match, **msgspec.structs.asdict(call.body))
     return job_view(await call.verbs.aget(job.id, raw=True))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, may_see
+from headway.api.access.narrowed import is_narrowed, may_see, seen_ids, sees_group, shown_duplicate
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn, built_jobs
 from headway.api.routes import OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
@@ -14,7 +14,7 @@ from headway.api.wire.pages import PageQuery, page
 from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JobView, Listed, job_view
-from headway.errors import NotFound, Replayed
+from headway.errors import Duplicate, NotFound, Replayed
 from headway.model.group import Group, GroupFailure, GroupStatus, Mode
 from headway.model.job import Job
 from headway.model.status import Status
@@ -126,7 +126,10 @@ async def _shown(call: Call[Any, Any], limit: int) -> dict[str, Any]:
     seen = [job for job in cars if _may_see(call, job)]
     if not found or (cars and not seen):
         raise NotFound(f"there is no train {key!r} with unfinished cars or on hold")
-    return {"train": found[0], "cars": [job_view(job) for job in seen]}
+    train = found[0]
+    if is_narrowed(call) and train.head_id is not None and not await seen_ids(call, [train.head_id]):
+        train = msgspec.structs.replace(train, head_id=None, head_kind=None)
+    return {"train": train, "cars": [job_view(job) for job in seen]}
 
 
 async def _train(call: Call[Any, Any], key: str) -> list[Train]:
@@ -194,6 +197,8 @@ async def create_group(call: Call[GroupIn, None]) -> Answer:
         group_id = made.id
     except Replayed as again:
         group_id, headers = await _group_of(call, [job_id for job_id, _ in again.created]), REPLAYED
+    except Duplicate as taken:
+        raise await shown_duplicate(call, taken) from None
     return Answer(201, _group_view(await call.verbs.aget_group(group_id)), headers)
 
 
@@ -218,16 +223,8 @@ async def list_groups(call: Call[None, PageQuery]) -> Listed:
         return await call.verbs.agroups(limit=count, after=after)
 
     listed = await page("groups", call.query, fetch, key=lambda each: each.id)
-    listed.items = [_group_view(each) for each in listed.items if await _sees_some(call, each)]
+    listed.items = [_group_view(each) for each in listed.items if await sees_group(call, each.id)]
     return listed
-
-
-async def _sees_some(call: Call[Any, Any], group: Group) -> bool:
-    """Whether the group has a job that the key may see."""
-    if not is_narrowed(call):
-        return True
-    kinds, queues = call.key.kinds or None, call.key.queues or None
-    return bool(await call.verbs.ajobs(group_id=group.id, kind=kinds, queue=queues, limit=1, raw=True))
 
 
 @routes.get("/groups/{id}", roles=READERS, answers={200: GroupView}, problems=(404,))
@@ -278,7 +275,8 @@ async def _visible_group(call: Call[Any, Any], *, whole: bool = False) -> Group:
         seen = [job for job in jobs if _may_see(call, job)]
         if not seen:
             raise NotFound(f"there is no group {group.id}")
-        if whole and len(seen) < len(jobs):
+        callback = [] if group.callback_id is None else [group.callback_id]
+        if whole and (len(seen) < len(jobs) or len(await seen_ids(call, callback)) < len(callback)):
             raise Refused(403, "this group has jobs that this key is not for")
     return group
 

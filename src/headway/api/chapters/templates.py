@@ -8,7 +8,14 @@ from uuid import UUID
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, may_see_kind, queue_of, refuse_hidden
+from headway.api.access.narrowed import (
+    check_others,
+    is_narrowed,
+    may_see_kind,
+    queue_of,
+    refuse_hidden,
+    shown_duplicate,
+)
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
@@ -17,7 +24,7 @@ from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
-from headway.errors import NotFound, Replayed
+from headway.errors import Duplicate, NotFound, Replayed
 from headway.model.ids import is_id
 from headway.model.job import NewJob
 from headway.model.template import Template
@@ -149,6 +156,8 @@ async def run_template(call: Call[TemplateRun, None]) -> Answer:
         made = TemplateJob(done.id, done.created)
     except Replayed as again:
         made, headers = TemplateJob(*again.created[0]), REPLAYED
+    except Duplicate as taken:
+        raise await shown_duplicate(call, taken) from None
     return Answer(201 if made.created else 200, made, headers)
 
 
@@ -162,7 +171,9 @@ async def _built(call: Call[TemplateRun, None]) -> NewJob:
     await _check_bounds(call, template.kind, options)
     call.check_touch(queue=queue_of(call, template.kind, options), kind=template.kind)
     own = {"created_by": str(call.actor)} | ({} if call.trace is None else {"trace_id": call.trace})
-    return await call.verbs.abuild_from_template(UUID(template.id), call.body.payload, **{**call.body.options, **own})
+    new = await call.verbs.abuild_from_template(UUID(template.id), call.body.payload, **{**call.body.options, **own})
+    await check_others(call, [new])
+    return new
 
 
 def _tagged(template: Template, status: int = 200) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -136,17 +137,20 @@ async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
         if len({frozenset(getattr(query, each)) for each in (alias, name)} - {frozenset()}) > 1:
             raise Refused(422, f"{alias} and {name} mean the same, and differ", faults=[Fault("differs", alias)])
     await call.verbs.alearn(None)  # a kind's queue, for keys of some queues
+    queues: dict[str, str | None] = {}
 
     async def fetch(count: int, after: str | None) -> list[Trigger]:
-        return await call.verbs.atriggers(
+        found = await call.verbs.atriggers(
             type=query.trigger_type or query.type or "any",
             event=query.event_name or query.event or None,
             limit=count,
             after=after,
         )
+        queues.update(await _template_queues(call, found))
+        return found
 
     return await page(
-        "triggers", query, fetch, key=_id, show=trigger_view, visible=lambda each: _is_visible(call, each)
+        "triggers", query, fetch, key=_id, show=trigger_view, visible=lambda each: _is_visible(call, each, queues)
     )
 
 
@@ -398,16 +402,23 @@ async def _visible(call: Call[Any, Any]) -> Trigger:
     ref = call.params["id"]
     await call.verbs.alearn(None)
     trigger = await call.verbs.aget_trigger(UUID(ref)) if is_id(ref) else None
-    if trigger is None or not _is_visible(call, trigger):
+    if trigger is None or not _is_visible(call, trigger, await _template_queues(call, [trigger])):
         raise NotFound(f"there is no trigger {ref}")
     return trigger
 
 
-def _is_visible(call: Call[Any, Any], trigger: Trigger) -> bool:
+async def _template_queues(call: Call[Any, Any], triggers: list[Trigger]) -> dict[str, str | None]:
+    """The queues that the templates of these triggers name, for a key of some queues."""
+    ids = {each.template_id for each in triggers if each.template_id is not None} if call.key.queues else set()
+    return {each: (await call.verbs.aget_template(UUID(each))).options.get("queue") for each in ids}
+
+
+def _is_visible(call: Call[Any, Any], trigger: Trigger, queues: Mapping[str, str | None]) -> bool:
     kind = trigger.kind or trigger.template_kind
     if trigger.signal is not None:
         return not is_narrowed(call)
-    return may_see_kind(call, kind or "", trigger.options)
+    named = queues.get(trigger.template_id or "")
+    return may_see_kind(call, kind or "", stored_options({} if named is None else {"queue": named}, trigger.options))
 
 
 async def _change(call: Call[Any, Any], trigger: Trigger, changes: dict[str, Any]) -> Trigger:
