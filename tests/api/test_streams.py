@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -148,6 +149,30 @@ def test_whatever_was_the_last_event_nothing_is_lost_and_nothing_told_twice(
         for odd in ("7-0", "999999999-5", "x", "4", "-1-1"):
             async with Stream(api, path, headers | {"Last-Event-ID": odd}) as stream:
                 assert told(await until(stream, "job")) == [("log", 4)], "as without one"
+
+    loop.run_until_complete(watch())
+
+
+def test_a_stream_tells_what_an_operator_changes(app: Headway, api: Api, loop: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    job_id = acme.enqueue("report").id
+    changes: list[dict[str, Any]] = [
+        {"max_attempts": 7},
+        {"max_losses": 8},
+        {"timeout": "9s"},
+        {"expires_at": datetime(2040, 1, 2, tzinfo=UTC)},
+        {"priority": 3},
+    ]
+
+    async def watch() -> None:
+        headers = {"Authorization": f"Bearer {keys['viewer']}"}
+        async with Stream(api, f"/api/v1/jobs/{job_id}/stream", headers) as stream:
+            await until(stream, "job")
+            for each in changes:
+                await acme.achange(job_id, **each)
+                told = (await asyncio.wait_for(until(stream, "job"), 5))[-1][2]
+        assert (told["max_attempts"], told["max_losses"], told["timeout_ms"]) == (7, 8, 9_000)
+        assert told["expires_at"] == "2040-01-02T00:00:00Z"
 
     loop.run_until_complete(watch())
 

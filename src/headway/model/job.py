@@ -424,6 +424,10 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     progress: float | None
     progress_note: str | None
     step: str | None
+    max_attempts: int
+    max_losses: int
+    timeout_ms: int | None
+    expires_at: datetime | None
     log_end: int | None
     log_tail: str | None  # None if there is nothing new
 

@@ -143,7 +143,8 @@ class ReadVerbs:
     def watched(self, log_ends: Mapping[str, int | None], *, tenant_id: str | None) -> Op[list[Watched]]:
         return read(
             "select j.id, j.status, j.fence, j.tries, j.losses, j.queue, j.priority, j.scheduled_for, j.worker_id,"
-            " j.cancel_requested_at, j.finished_at, j.progress, j.progress_note, j.step, j.log_end,"
+            " j.cancel_requested_at, j.finished_at, j.progress, j.progress_note, j.step,"
+            " j.max_attempts, j.max_losses, j.timeout_ms, j.expires_at, j.log_end,"
             " case when j.log_end is distinct from w.log_end or j.log_end is null then j.log_tail end"
             " from unnest($1::uuid[], $2::integer[]) as w (id, log_end) join headway.jobs j on j.id = w.id"
             " where $3::uuid is null or j.tenant_id = $3",

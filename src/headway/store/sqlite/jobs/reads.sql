@@ -247,7 +247,7 @@ where jobs.id = wanted.value;
 
 -- name: watched
 select jobs.id, status, fence, tries, losses, queue, priority, scheduled_for, worker_id, cancel_requested_at,
-  finished_at, progress, progress_note, step, log_end,
+  finished_at, progress, progress_note, step, max_attempts, max_losses, timeout_ms, expires_at, log_end,
   case when log_end is null or log_end is not json_extract(wanted.value, '$[1]') then log_tail end
 from json_each(?1) as wanted
 cross join jobs
