@@ -126,3 +126,16 @@ def test_it_says_that_there_is_one_wall_and_refuses_an_old_schema(cli: Any, post
     assert "has no Headway schema: run headway" in cli.refused(
         "--url", postgres_migrated_url, "serve", "--port", "0", code=1
     )
+
+
+def test_it_uses_the_database_of_the_app_that_is_named(
+    cli: Any, start: Any, app: Headway, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(f"from headway import Headway\napp = Headway({url!r})\n")
+    cli("--url", url, "keys", "create", "root", "--role", "superadmin")
+    server = start("--app-dir", str(tmp_path), "--log-format", "json", "serve", "shop:app", "--port", "0")
+    lines = map(json.loads, server.stderr)
+    assert next(line["database"] for line in lines if line["event"] == "serving") == app.store.describe()
+    assert next(line for line in lines if line["event"] == "ready")
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(180) == 0

@@ -26,6 +26,7 @@ _SHARES_FD = "HEADWAY_SHARES_FD"
 
 
 @click.command(cls=Command, short_help="Serve the HTTP API.")
+@click.argument("named_app", metavar="[MODULE:APP]", required=False)
 @click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="0: any free one.  [default: 8420]")
 @click.option("--prefix", metavar="PATH", help="The path to serve everything under: /work.")
@@ -42,12 +43,13 @@ _SHARES_FD = "HEADWAY_SHARES_FD"
 @click.option("--allow-host", "hosts", multiple=True, help="A name under which this may be asked; repeatable.")
 @click.option("--metrics", metavar="ADDRESS", help="Where to answer Prometheus without a key: 127.0.0.1:9100.")
 @pass_invocation
-def serve(cli: Invocation, /, **options: Any) -> None:
+def serve(cli: Invocation, /, named_app: str | None, **options: Any) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C; requests that are under way finish, within `grace`.
 
-    It needs none of your code: kinds are known from the definitions that workers have stored. Every request needs a
-    key: headway keys create. Without any key it listens on loopback only. Each option can be a line of the section
-    [server] in headway.toml, or a variable: HEADWAY_SERVER_PORT.
+    It needs none of your code: kinds are known from the definitions that workers have stored. With MODULE:APP it
+    uses the database of that app. Every request needs a key: headway keys create. Without any key it listens on
+    loopback only. Each option can be a line of the section [server] in headway.toml, or a variable:
+    HEADWAY_SERVER_PORT.
 
     \b
     headway serve
@@ -55,6 +57,7 @@ def serve(cli: Invocation, /, **options: Any) -> None:
         --allow-host work.example
     """
     cli.configure_logs()
+    cli.app_spec = named_app or cli.app_spec
     settings = _settings(cli, options)
     from headway.api.serving.acceptor import Shares
     from headway.api.serving.server import check_certificate, listen
