@@ -140,6 +140,11 @@ def test_jobs_neither_wait_for_nor_join_what_the_key_does_not_see(app: Headway, 
     train = mailer.get("/trains/t").json()
     assert (train["train"]["head_id"], train["train"]["head_kind"]) == (None, None)
     assert [each["id"] for each in train["cars"]] == [own]
+    assert [(each["train"], each["head_id"]) for each in mailer.get("/trains").json()["items"]] == [("t", None)]
+    why = " ".join(mailer.get(f"/jobs/{own}/why").json()["reasons"])
+    assert (hidden in why, "train t" in why) == (False, True), why
+    acme.enqueue("report", train="hidden")
+    assert (mailer.get("/trains/hidden").status_code, len(mailer.get("/trains").json()["items"])) == (404, 1)
     assert mailer.post("/jobs", json=job | {"after": [own]}).status_code == 201
 
 
@@ -150,6 +155,8 @@ def test_a_group_with_a_callback_of_others_is_not_canceled(app: Headway, client:
     for action in ("cancel", "retry"):
         assert mailer.post(f"/groups/{group.id}/{action}").status_code == 403
     assert [each.status for each in acme.jobs(kind="report")] == ["held"]
+    for said in (mailer.get(f"/groups/{group.id}").json(), mailer.get("/groups").json()["items"][0]):
+        assert (said["group"]["id"], said["group"]["callback_id"]) == (group.id, None)
 
 
 def test_a_trigger_is_of_the_queue_that_its_template_names(app: Headway, client: Any, keys: dict[str, str]) -> None:

@@ -3,6 +3,7 @@ is narrowed by the same rule."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from headway.model.status import UNFINISHED
 
 if TYPE_CHECKING:
     from headway.api.call import Call
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_narrowed(call: Call[Any, Any]) -> bool:
@@ -63,6 +66,17 @@ async def seen_ids(call: Call[Any, Any], ids: Iterable[str]) -> set[str]:
     wanted = sorted(set(ids))
     jobs = await store.arun(store.ops.get(wanted, tenant_id=call.verbs.tenant_id)) if wanted else []
     return {job.id for job in jobs if may_see(call, job)}
+
+
+async def without_hidden_ids(call: Call[Any, Any], texts: Sequence[str]) -> list[str]:
+    """Sentences for people, in which jobs that the key may not see are not named."""
+    if not is_narrowed(call):
+        return list(texts)
+    store = call.app.store
+    named = sorted({each for text in texts for each in _ID.findall(text)})
+    jobs = await store.arun(store.ops.get(named, tenant_id=call.verbs.tenant_id)) if named else []
+    hidden = {job.id for job in jobs if not may_see(call, job)}
+    return [_ID.sub(lambda found: "…" if found[0] in hidden else found[0], text) for text in texts]
 
 
 def refuse_hidden(call: Call[Any, Any], job: Job) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, seen_history, seen_ids, visible_job
+from headway.api.access.narrowed import is_narrowed, seen_history, seen_ids, visible_job, without_hidden_ids
 from headway.api.call import Answer, Call
 from headway.api.chapters.jobs import shown
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
@@ -232,7 +232,7 @@ async def explain_job(call: Call[None, None]) -> WhyView:
     """Say why a job is not running, or what it is doing."""
     job = await visible_job(call)
     why = await call.verbs.awhy(job.id)
-    return WhyView(job.id, why.status, list(why.reasons))
+    return WhyView(job.id, why.status, await without_hidden_ids(call, why.reasons))
 
 
 class HistoryList(msgspec.Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,8 +17,7 @@ from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JobView, Listed, job_view
 from headway.errors import Duplicate, NotFound, Replayed
 from headway.model.group import Group, GroupFailure, GroupStatus, Mode
-from headway.model.job import Job
-from headway.model.status import Status
+from headway.model.status import UNFINISHED, Status
 from headway.model.train import Train
 
 routes = Routes("trains and groups")
@@ -43,8 +43,7 @@ async def list_trains(call: Call[None, TrainQuery]) -> Listed:
         return await call.verbs.atrains(blocked=query.blocked, limit=count, after=after)
 
     listed = await page("trains", query, fetch, key=lambda each: each.train)
-    heads = await _jobs(call, [each.head_id for each in listed.items if each.head_id is not None])
-    listed.items = [each for each in listed.items if _may_see(call, heads.get(each.head_id or ""))]
+    listed.items = [train for each in listed.items if (train := await _seen_train(call, each)) is not None]
     return listed
 
 
@@ -103,7 +102,7 @@ class Skipped(msgspec.Struct):
 async def skip_car(call: Call[SkipIn, None]) -> Skipped:
     """Take a car out of the train, which then goes on."""
     job = await call.verbs.aget(call.body.job_id)
-    if job.train != call.params["key"] or not _may_see(call, job):
+    if job.train != call.params["key"] or not may_see(call, job):
         raise NotFound(f"there is no job {call.body.job_id} in train {call.params['key']!r}")
     return Skipped(job.id, await call.verbs.askip(job.id, actor=call.actor))
 
@@ -121,15 +120,24 @@ async def clear_train(call: Call[None, None]) -> Cleared:
 
 async def _shown(call: Call[Any, Any], limit: int) -> dict[str, Any]:
     key = call.params["key"]
-    found = [each for each in await _train(call, key) if each.train == key]
-    cars = await call.verbs.atrain(key, limit=limit, raw=True)
-    seen = [job for job in cars if _may_see(call, job)]
-    if not found or (cars and not seen):
-        raise NotFound(f"there is no train {key!r} with unfinished cars or on hold")
-    train = found[0]
-    if is_narrowed(call) and train.head_id is not None and not await seen_ids(call, [train.head_id]):
-        train = msgspec.structs.replace(train, head_id=None, head_kind=None)
-    return {"train": train, "cars": [job_view(job) for job in seen]}
+    for each in await _train(call, key):
+        if each.train == key and (train := await _seen_train(call, each)) is not None:
+            cars = await call.verbs.atrain(key, limit=limit, raw=True)
+            return {"train": train, "cars": [job_view(job) for job in cars if may_see(call, job)]}
+    raise NotFound(f"there is no train {key!r} with unfinished cars or on hold")
+
+
+async def _seen_train(call: Call[Any, Any], train: Train) -> Train | None:
+    """The train as the key may see it, with its head only if it may see that; None: it has no car that it may see."""
+    if not is_narrowed(call):
+        return train
+    kinds, queues = call.key.kinds or None, call.key.queues or None
+    own = await call.verbs.ajobs(train=train.train, status=UNFINISHED, kind=kinds, queue=queues, limit=1, raw=True)
+    if not own:
+        return None
+    if train.head_id is not None and await seen_ids(call, [train.head_id]):
+        return train
+    return msgspec.structs.replace(train, head_id=None, head_kind=None)
 
 
 async def _train(call: Call[Any, Any], key: str) -> list[Train]:
@@ -142,7 +150,7 @@ async def _check_cars(call: Call[Any, Any]) -> None:
     """Raises `Refused` where the train has cars that the key may not touch."""
     if is_narrowed(call):
         cars = await call.verbs.atrain(call.params["key"], limit=10_000)
-        seen = [job for job in cars if _may_see(call, job)]
+        seen = [job for job in cars if may_see(call, job)]
         if not seen:
             raise NotFound(f"there is no train {call.params['key']!r} with unfinished cars or on hold")
         if len(seen) < len(cars):
@@ -199,7 +207,8 @@ async def create_group(call: Call[GroupIn, None]) -> Answer:
         group_id, headers = await _group_of(call, [job_id for job_id, _ in again.created]), REPLAYED
     except Duplicate as taken:
         raise await shown_duplicate(call, taken) from None
-    return Answer(201, _group_view(await call.verbs.aget_group(group_id)), headers)
+    (shown,) = await _group_views(call, [await call.verbs.aget_group(group_id)])
+    return Answer(201, shown, headers)
 
 
 async def _group_of(call: Call[Any, Any], ids: list[str]) -> str:
@@ -223,14 +232,15 @@ async def list_groups(call: Call[None, PageQuery]) -> Listed:
         return await call.verbs.agroups(limit=count, after=after)
 
     listed = await page("groups", call.query, fetch, key=lambda each: each.id)
-    listed.items = [_group_view(each) for each in listed.items if await sees_group(call, each.id)]
+    listed.items = await _group_views(call, [each for each in listed.items if await sees_group(call, each.id)])
     return listed
 
 
 @routes.get("/groups/{id}", roles=READERS, answers={200: GroupView}, problems=(404,))
 async def get_group(call: Call[None, None]) -> GroupView:
     """Show a group's progress."""
-    return _group_view(await _visible_group(call))
+    (shown,) = await _group_views(call, [await _visible_group(call)])
+    return shown
 
 
 class ReasonIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -272,13 +282,23 @@ async def _visible_group(call: Call[Any, Any], *, whole: bool = False) -> Group:
     group = await call.verbs.aget_group(call.params["id"])
     if is_narrowed(call):
         jobs = await call.verbs.ajobs(group_id=group.id, limit=10_000)
-        seen = [job for job in jobs if _may_see(call, job)]
+        seen = [job for job in jobs if may_see(call, job)]
         if not seen:
             raise NotFound(f"there is no group {group.id}")
         callback = [] if group.callback_id is None else [group.callback_id]
         if whole and (len(seen) < len(jobs) or len(await seen_ids(call, callback)) < len(callback)):
             raise Refused(403, "this group has jobs that this key is not for")
     return group
+
+
+async def _group_views(call: Call[Any, Any], groups: Sequence[Group]) -> list[GroupView]:
+    """The groups; a callback that the key may not see is not named."""
+    if is_narrowed(call):
+        seen = await seen_ids(call, [each.callback_id for each in groups if each.callback_id is not None])
+        groups = [
+            each if each.callback_id in seen else msgspec.structs.replace(each, callback_id=None) for each in groups
+        ]
+    return [_group_view(each) for each in groups]
 
 
 def _group_view(group: Group) -> GroupView:
@@ -290,16 +310,3 @@ def _group_view(group: Group) -> GroupView:
         failed=group.failed,
         progress=group.progress,
     )
-
-
-def _may_see(call: Call[Any, Any], job: Job | None) -> bool:
-    if job is None:
-        return not is_narrowed(call)
-    return may_see(call, job)
-
-
-async def _jobs(call: Call[Any, Any], ids: list[str]) -> dict[str, Job]:
-    if not is_narrowed(call):
-        return {}
-    store = call.app.store
-    return {job.id: job for job in await store.arun(store.ops.get(ids, tenant_id=call.verbs.tenant_id))}
