@@ -104,7 +104,9 @@ def test_requests_before_what_is_not_http_are_answered(port: int) -> None:
 
 
 def test_what_is_not_http_is_a_problem_too(port: int) -> None:
-    for sent in (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n"):
+    get = b"GET /healthz HTTP/1.1\r\n"
+    two_hosts = get + HOST + b"host: other.example\r\n\r\n"
+    for sent in (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", get + b"no colon\r\n\r\n", two_hosts):
         answer = said(port, sent)
         assert answer.startswith(b"HTTP/1.1 400"), sent
         assert b"application/problem+json" in answer

@@ -110,6 +110,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._may_be_too_long and self._head_size() > LARGEST_HEAD:
             raise ValueError(_TOO_LONG)  # which ends the parsing, and the connection: see `send_400_response`
+        if sum(name == b"host" for name, _ in self.headers) > 1:
+            raise ValueError(_NOT_HTTP)  # a proxy may have believed the other one
         self._offers_upgrade = self.parser.should_upgrade()
         if self._offers_upgrade:
             return
