@@ -153,6 +153,27 @@ def test_a_trigger_gives_no_more_than_its_creator_may(app: Headway, client: Any,
     assert other.post(f"{path}/pause").status_code == 404
 
 
+def test_a_trigger_gives_no_more_by_a_template(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, admin = app.tenant("acme"), client(keys["admin"])
+    acme.create_template("trusted", kind="welcome", payload={"user_id": 7}, options={"queue": "slow"})
+    paid = {"event_name": "paid", "label": "Paid", "template": "trusted"}
+    for path, sent in (("/jobs/triggers", paid | {"trigger_type": "event"}), ("/jobs/triggers/test", paid)):
+        said = admin.post(path, json=sent)
+        assert (said.status_code, "queue" in said.text) == (403, True), (path, said.text)
+    ours = acme.create_trigger("ours", "paid", template="trusted")
+    plain = acme.create_trigger("plain", "paid", kind="welcome", payload={"user_id": 8})
+    for trigger, change in (
+        (ours, {"payload": {"user_id": 9}}),
+        (ours, {"payload": {"user_id": 9}, "options": {}}),
+        (ours, {"template": "trusted"}),
+        (plain, {"template": "trusted"}),
+        (plain, {"template": "trusted", "kind": None}),
+    ):
+        assert admin("PATCH", f"/jobs/triggers/{trigger.id}", json=change).status_code == 403, change
+    assert (acme.get_trigger("ours").payload, acme.get_trigger("plain").kind) == ({}, "welcome")
+    assert admin("PATCH", f"/jobs/triggers/{ours.id}", json={"kind": "welcome", "template": None}).status_code == 200
+
+
 def test_templates_by_id_and_name(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["admin"])
     made = ask.post("/templates", json={"name": "hello", "definition_key": "welcome", "payload": {"user_id": 1}})

@@ -265,7 +265,9 @@ async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     trigger = await _visible(call)
     changes = changes_of(call.body, _ALIASES)
     if not {"kind", "template", "options"}.isdisjoint(changes):
-        stored = {"kind": trigger.kind or trigger.template_kind, "options": trigger.options}
+        stored: dict[str, Any] = {"options": trigger.options}
+        if changes.get("kind") is None:
+            stored |= {"kind": trigger.kind} if trigger.template_id is None else {"template": UUID(trigger.template_id)}
         await _check_bounds(call, stored | changes)
     elif not changes.keys() <= _HARMLESS:
         await _check_own(call, trigger)
@@ -435,16 +437,17 @@ def _tagged(trigger: Trigger, status: int = 200) -> Answer:
 async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
     """A trigger may set only what its creator may set on an enqueue; raises `Refused`. Each fire is checked again."""
     await call.verbs.alearn(None)
-    kind = options.get("kind")
+    kind, asked = options.get("kind"), options.get("options") or {}
     if options.get("template") is not None:
-        kind = (await call.verbs.aget_template(options["template"])).kind
+        template = await call.verbs.aget_template(options["template"])
+        kind, asked = template.kind, stored_options(template.options, asked)
     if kind is None:
         return
     definition = call.verbs._definitions.get(kind)
     if definition is None or not definition.active:
         raise Refused(422, f"kind {kind!r} has no {'active ' if definition else ''}definition", code="UnknownKind")
     try:
-        call.verbs._definitions.check_bounds(kind, options.get("options") or {})
+        call.verbs._definitions.check_bounds(kind, asked)
     except NotAllowed as error:
         raise Refused(403, str(error), code="NotAllowed") from None
 
