@@ -174,6 +174,25 @@ def test_a_trigger_gives_no_more_by_a_template(app: Headway, client: Any, keys: 
     assert admin("PATCH", f"/jobs/triggers/{ours.id}", json={"kind": "welcome", "template": None}).status_code == 200
 
 
+def test_null_is_as_good_as_nothing_where_a_type_has_no_such_field(client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["admin"])
+    whole = dict.fromkeys(
+        ("event_name", "cron_expr", "timezone", "dedupe_window_seconds", "dedupe_key", "when", "start", "every")
+    )
+    for sent in (NIGHTLY, ON_CHANGE):
+        said = ask.post("/jobs/triggers", json=whole | sent)
+        assert said.status_code == 201, said.text
+        assert {name: said.json()[name] for name in sent} == sent
+        own = {name: to for name, to in sent.items() if name != "trigger_type"}
+        again = ask("PATCH", f"/jobs/triggers/{said.json()['id']}", json=whole | own | {"label": "Again"})
+        assert (again.status_code, again.json()["label"]) == (200, "Again"), again.text
+        assert (
+            ask("PATCH", f"/jobs/triggers/{said.json()['id']}", json={"event": None, "cron": None}).status_code == 422
+        )
+    for wrong in (NIGHTLY | {"event_name": "paid"}, ON_CHANGE | {"event_name": None}, NIGHTLY | {"cron_expr": None}):
+        assert ask.post("/jobs/triggers", json=wrong).status_code == 422, wrong
+
+
 def test_templates_by_id_and_name(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["admin"])
     made = ask.post("/templates", json={"name": "hello", "definition_key": "welcome", "payload": {"user_id": 1}})

@@ -42,6 +42,10 @@ TriggerType = Literal["event", "schedule"]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
 _MOST_TIMES = 100
 _HARMLESS = {"enabled", "label", "description", "new_name"}
+_ONLY_OF = {
+    "event": {"event", "when", "dedupe_window", "dedupe_key", "signal", "to"},
+    "schedule": {"cron", "every", "tz", "jitter", "start", "end"},
+}
 
 _SHOWN: list[tuple[str, Any]] = [
     ("trigger_type", TriggerType),
@@ -89,8 +93,8 @@ class TriggerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     options: dict[str, Any] | U | None = msgspec.UNSET
     is_enabled: bool | U = msgspec.UNSET
     enabled: bool | U = msgspec.UNSET
-    event_name: str | U = msgspec.UNSET
-    event: str | U = msgspec.UNSET
+    event_name: str | U | None = msgspec.UNSET
+    event: str | U | None = msgspec.UNSET
     when: dict[str, Any] | U | None = msgspec.UNSET
     dedupe_window_seconds: float | U | None = msgspec.UNSET
     dedupe_window: str | float | U | None = msgspec.UNSET
@@ -170,6 +174,7 @@ async def create_trigger(call: Call[TriggerIn, None]) -> Answer:
         raise Refused(
             422, "which type? Give trigger_type: event or schedule", faults=[Fault("missing", "/trigger_type")]
         )
+    options = _without_nulls_of_others(type_, options)
     name = options.pop("name", None)
     if name is None and not options.get("label"):
         raise Refused(422, "it needs a label, or a name", faults=[Fault("missing", "/label")])
@@ -190,6 +195,12 @@ async def _create(call: Call[Any, Any], type_: str, name: str, options: dict[str
     rest = {**options}
     event = _event_of(rest)
     return await call.verbs.acreate_trigger(name, event, actor=call.actor, **rest)
+
+
+def _without_nulls_of_others(type_: TriggerType, options: dict[str, Any]) -> dict[str, Any]:
+    """Clients with one shape for both types send null in what only the other type has."""
+    others = _ONLY_OF["schedule" if type_ == "event" else "event"]
+    return {name: to for name, to in options.items() if to is not None or name not in others}
 
 
 def _event_of(options: dict[str, Any]) -> str:
@@ -263,7 +274,7 @@ async def get_trigger(call: Call[None, None]) -> Answer:
 async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     """Change a trigger. Of a schedule that the code declares, only whether it is enabled."""
     trigger = await _visible(call)
-    changes = changes_of(call.body, _ALIASES)
+    changes = _without_nulls_of_others(trigger.type, changes_of(call.body, _ALIASES))
     if not {"kind", "template", "options"}.isdisjoint(changes):
         stored: dict[str, Any] = {"options": trigger.options}
         if changes.get("kind") is None:
