@@ -16,6 +16,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+import headway
 from headway import Headway
 
 
@@ -59,6 +60,8 @@ def main(folder: str, socket: str, *urls: str) -> None:
                 worker.stop()
 
     site = FastAPI(lifespan=lifespan)
+    for number, app in enumerate(apps):
+        site.mount(f"/work{number}", headway.asgi(app))
 
     @site.post("/jobs/{kind}")
     async def enqueue(kind: str) -> list[str]:

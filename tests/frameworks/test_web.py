@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,38 @@ def test_sigterm_of_a_site_in_the_middle_of_its_jobs_loses_none(urls: list[str],
 
         assert (drain(app).succeeded, app.get(found["lasts"].id).result) == (1, "elsewhere")
         app.close()
+
+
+def test_sigterm_of_a_site_ends_the_streams_of_its_mounts(urls: list[str], tmp_path: Path) -> None:
+    socket = tempfile.mktemp(prefix="hw-", dir="/tmp")
+    command = [sys.executable, "-m", "tests.frameworks.shop_site", str(tmp_path), socket, *urls]
+    (tmp_path / "go").touch()
+    log = tmp_path / "log"
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(command, stderr=stderr, stdout=stderr) as process,
+        ExitStack() as opened,
+    ):
+        try:
+            wait_until(lambda: Path(socket).exists() or process.poll() is not None)
+            client = opened.enter_context(httpx2.Client(transport=httpx2.HTTPTransport(uds=socket), timeout=30))
+            ids = client.post("http://localhost/jobs/finishes").json()
+            streams = []
+            for number, (url, job_id) in enumerate(zip(urls, ids, strict=True)):
+                app = Headway(url)
+                key = app.create_api_key("reader", "viewer").text
+                app.close()
+                path = f"http://localhost/work{number}/api/v1/jobs/{job_id}/stream"
+                asked = client.stream("GET", path, headers={"Authorization": f"Bearer {key}"})
+                streams.append(opened.enter_context(asked).iter_text())
+            assert all(next(each).startswith("event: job") for each in streams)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == -signal.SIGTERM, log.read_text()
+            for each in streams:
+                assert not [text for text in each if "finishes" not in text]  # to its end, in good order
+        finally:
+            process.kill()
+            Path(socket).unlink(missing_ok=True)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

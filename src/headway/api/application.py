@@ -26,6 +26,7 @@ from headway.api.enqueues import Enqueues
 from headway.api.routes import PREFIX, SUPERADMINS, NoQuery, Route
 from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
+from headway.api.serving.host import host_stops
 from headway.api.serving.schema_watch import SchemaWatch
 from headway.api.serving.settings import ServerSettings, server_settings
 from headway.api.spans import begin_span, end_span
@@ -97,6 +98,7 @@ class Api:
         self._schema = SchemaWatch(app)
         self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
+        self._host: asyncio.Task[None] | None = None
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
         self._site = None if site is None else site(self)
         self._router = Router()
@@ -148,6 +150,9 @@ class Api:
         if self._uses is not None:
             self._uses.cancel()
             self._uses = None
+        if self._host is not None:
+            self._host.cancel()
+            self._host = None
         if self._site is not None:
             await self._site.aclose()
         await self._streams.aclose()
@@ -187,12 +192,17 @@ class Api:
     def _begin(self) -> None:
         if self._uses is None:
             self._uses = asyncio.create_task(self._write_uses())
+            self._host = asyncio.create_task(self._stop_with_host())
             _ = self.app._is_observed  # by OpenTelemetry, from now on
 
     async def _write_uses(self) -> None:
         while True:
             await asyncio.sleep(_USES_EVERY_S)
             await self._try_store_uses()
+
+    async def _stop_with_host(self) -> None:
+        await host_stops()
+        self.stopping.set()
 
     async def _try_store_uses(self) -> None:
         try:
