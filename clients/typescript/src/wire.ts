@@ -308,7 +308,7 @@ export interface JobIn {
   definition_key?: string | null | undefined;
   template?: string | null | undefined;
   payload?: object | undefined;
-  queue?: string | undefined;
+  queue?: string | null | undefined;
   priority?: number | undefined;
   scheduled_for?: string | Date | null | undefined;
   delay?: string | number | null | undefined;

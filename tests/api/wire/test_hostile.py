@@ -74,6 +74,9 @@ def test_null_takes_nothing_away_that_the_definition_says(app: Headway, client: 
     made = ask.post("/jobs", json={"kind": "bound", **nulls}).json()["id"]
     job = app.get(made)
     assert (job.timeout_ms, job.concurrency, job.rate_count, job.partition) == (30_000, 1, 5, "p")
+    for each in (ask, root):
+        said = each.post("/jobs", json={"kind": "welcome", "payload": {"user_id": 1}, "queue": None})
+        assert (said.status_code, said.json().get("queue")) == (201, "mail"), said.text
     assert ask("PATCH", f"/jobs/{made}", json={"timeout": None}).status_code == 403
     acme = {"Headway-Tenant": "acme"}
     assert root("PATCH", f"/jobs/{made}", json={"timeout": None}, headers=acme).status_code == 200

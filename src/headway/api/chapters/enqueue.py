@@ -42,7 +42,7 @@ class JobIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     definition_key: str | None = None
     template: str | None = None
     payload: JsonObject | U = msgspec.UNSET
-    queue: str | U = msgspec.UNSET
+    queue: str | U | None = msgspec.UNSET
     priority: int | U = msgspec.UNSET
     scheduled_for: datetime | U | None = msgspec.UNSET
     delay: str | float | U | None = msgspec.UNSET
@@ -260,6 +260,8 @@ def _options(call: Call[Any, None], job: JobIn) -> tuple[str, dict[str, Any]]:
         raise Refused(422, said, faults=[Fault("missing", "/kind")])
     if isinstance(given.get("unique_scope"), list):
         given["unique_scope"] = ["dead" if each == "dead_letter" else each for each in given["unique_scope"]]
+    if given.get("queue", "") is None:
+        del given["queue"]
     if call.key.role != "superadmin":  # null means what the definition says, as for the database's own logins
         given = {name: value for name, value in given.items() if value is not None or name not in OPTION_FIELDS}
     return kind, given
