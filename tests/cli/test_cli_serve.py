@@ -106,6 +106,12 @@ def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path, monkeyp
             "an issuer lets people in"
         )
     assert "make one: headway" in said.stderr, "nobody can ask an empty database"
+    app.create_api_key("root", "superadmin")
+    (folder / "headway.toml").write_text('[oidc]\nissuer = "https://login.example"\n')
+    unserved = cli("--url", url, "serve", "--port", "0")
+    assert (unserved.exit_code, "needs audience" in unserved.stderr) == (2, True)
+    assert '"serving"' not in unserved.stdout + unserved.stderr, "it does not say what it does not do"
+    (folder / "headway.toml").unlink()
     if app.store.dialect == "sqlite":
         app.close()
         for version, says in ((99, "newer than this library's"), (7, "of an unreleased Headway")):

@@ -121,8 +121,9 @@ def _check_reach(cli: Invocation, app: Headway, host: str) -> None:
     """Without key and issuer, say how to make the first key; raise `ConfigError` where others could reach it."""
     from headway.api.access.oidc_settings import oidc_settings
 
-    # the keys first: a database that cannot be used, or has another release's schema, is told now
-    if app.api_keys() or oidc_settings(cli.settings.get("oidc", {})) is not None:
+    # both, and the keys first: a database that cannot be used, or a wrong setting, is told before it serves
+    keys, issuer = app.api_keys(), oidc_settings(cli.settings.get("oidc", {}))
+    if keys or issuer is not None:
         return
     make = cli.typed("keys", "create", "NAME", "--role", "superadmin")
     if not _is_loopback(host):
