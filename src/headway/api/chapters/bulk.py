@@ -92,9 +92,9 @@ async def act_on_jobs(call: Call[ActionIn, None]) -> ActionDone:
     """Cancel, retry, change or delete many jobs: up to 1,000 in a call, of those that a dry run found."""
     asked = call.body
     if asked.token is not None:
-        if asked.action is not None or asked.filter is not None or asked.dry_run:
+        if asked.filter is not None or asked.dry_run:
             raise Refused(422, "the token says what to do, and to which jobs: leave the rest out")
-        return await _go_on(call, asked.token, asked.expect)
+        return await _go_on(call, asked.token, asked.expect, asked.action)
     if asked.action is None or asked.filter is None:
         raise Refused(422, "give action and filter, or the token of a dry run", faults=[Fault("missing", "/action")])
     if not asked.dry_run and asked.expect is None:
@@ -109,7 +109,7 @@ async def act_on_jobs(call: Call[ActionIn, None]) -> ActionDone:
         raise Refused(409, f"{len(ids):,} jobs match, not {asked.expect:,}: nothing was done", code="UnexpectedCount")
     token = await call.verbs.akeep_list(ids, key_id=call.key.id, action=msgspec.json.encode(asked).decode())
     if not asked.dry_run:
-        return await _go_on(call, token, None)
+        return await _go_on(call, token)
     return ActionDone(
         token=token,
         count=len(ids),
@@ -162,13 +162,18 @@ async def _find(call: Call[Any, Any], asked: ActionIn) -> tuple[list[str], list[
             return ids[:MOST], sample, True
 
 
-async def _go_on(call: Call[Any, Any], token: str, expect: int | None) -> ActionDone:
+async def _go_on(
+    call: Call[Any, Any], token: str, expect: int | None = None, action: Action | None = None
+) -> ActionDone:
     part = await call.verbs.aread_list(token, key_id=call.key.id, limit=_AT_ONCE)
     if expect is not None and expect != part.total:
         raise Refused(
             409, f"the list has {part.total:,} jobs, not {expect:,}: nothing was done", code="UnexpectedCount"
         )
     asked = msgspec.json.decode(part.action, type=ActionIn)
+    if action not in (None, asked.action):
+        said = f"the list is for the action {asked.action}: nothing was done"
+        raise Refused(422, said, faults=[Fault("differs", "/action")])
     _check(call, asked)  # the key may have lost its role
     done = await _act(call, asked, list(part.ids)) if part.ids else 0
     # if this answer is lost, the repeated call gets the same jobs, and none of them match any more

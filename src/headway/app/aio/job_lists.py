@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.job_lists import JobListVerbs
 from headway.errors import NotFound
-from headway.model.ids import as_id, new_id
+from headway.model.ids import as_id, is_id, new_id
 from headway.model.job_list import JobListPart, NewJobList
 
 
@@ -24,8 +24,10 @@ class AsyncJobListVerbs(JobListVerbs, AsyncVerbBase):
     async def aread_list(self, token: str, *, key_id: str, limit: int) -> JobListPart:
         """The next `limit` jobs of a list; raises `NotFound`, also ten minutes after it was made."""
         await self._aensure_known(self._own_tenant)
-        op = self._store.ops.read_list(as_id(token), tenant_id=self._visible_tenant, key_id=key_id, limit=limit)
-        found = await self._arun(op)
+        found = None
+        if is_id(token):
+            op = self._store.ops.read_list(as_id(token), tenant_id=self._visible_tenant, key_id=key_id, limit=limit)
+            found = await self._arun(op)
         if found is None:
             raise NotFound(f"there is no list {token}: lists are kept for ten minutes, for the key that made them")
         return found
