@@ -174,6 +174,22 @@ def test_a_trigger_gives_no_more_by_a_template(app: Headway, client: Any, keys: 
     assert admin("PATCH", f"/jobs/triggers/{ours.id}", json={"kind": "welcome", "template": None}).status_code == 200
 
 
+def test_a_template_fills_no_jobs_that_its_writer_may_not_make(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, admin = app.tenant("acme"), client(keys["admin"])
+    acme.create_template("plain", kind="welcome", payload={"user_id": 7})
+    ours = acme.create_trigger("ours", "paid", template="plain", options={"queue": "slow"})
+    for change in ({"payload": {"user_id": 9}}, {"options": {"priority": 1}}, {"kind": "report"}):
+        said = admin("PATCH", "/templates/plain", json=change)
+        assert (said.status_code, "queue" in said.text) == (403, True), (change, said.text)
+    assert admin("PATCH", "/templates/plain", json={"description": "of users"}).status_code == 200
+    root = client(keys["superadmin"])(
+        "PATCH", "/templates/plain", json={"payload": {}}, headers={"Headway-Tenant": "acme"}
+    )
+    assert root.status_code == 200, root.text
+    acme.change_trigger(ours.name, options=None)
+    assert admin("PATCH", "/templates/plain", json={"payload": {"user_id": 9}}).status_code == 200
+
+
 def test_null_is_as_good_as_nothing_where_a_type_has_no_such_field(client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["admin"])
     whole = dict.fromkeys(

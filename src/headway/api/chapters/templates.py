@@ -25,11 +25,14 @@ from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
 from headway.errors import Duplicate, NotFound, Replayed
+from headway.model.actor import is_caller
 from headway.model.ids import is_id
 from headway.model.job import NewJob
 from headway.model.template import Template
 
 routes = Routes("templates")
+
+_TRIGGERS_AT_ONCE = 200
 
 U = msgspec.UnsetType
 _ALIASES = {"definition_key": "kind"}
@@ -114,7 +117,10 @@ async def change_template(call: Call[TemplateChange, None]) -> Answer:
     template = await _visible(call)
     changes = changes_of(call.body, _ALIASES)
     options = changes["options"] or {} if "options" in changes else template.options
-    await _check_bounds(call, changes.get("kind", template.kind), options)
+    kind = changes.get("kind", template.kind)
+    await _check_bounds(call, kind, options)
+    if not {"kind", "payload", "options"}.isdisjoint(changes):
+        await _check_triggers(call, template.id, kind, options)
     changed = await call.verbs.achange_template(UUID(template.id), actor=call.actor, if_match=call.if_match, **changes)
     return _tagged(changed)
 
@@ -184,6 +190,17 @@ async def _check_bounds(call: Call[Any, Any], kind: str, options: dict[str, Any]
     """A template gives no more than an enqueue; raises `Refused`."""
     await call.verbs.alearn(None)
     call.check_options(kind, options)
+
+
+async def _check_triggers(call: Call[Any, Any], template_id: str, kind: str, options: dict[str, Any]) -> None:
+    """Raises `Refused` where the code's own triggers use the template with options that the caller may not set: they
+    would fill those jobs. Fires of triggers that were made over HTTP are checked anyway."""
+    after = None
+    while found := await call.verbs.atriggers(type="any", limit=_TRIGGERS_AT_ONCE, after=after):
+        for each in found:
+            if each.template_id == template_id and not is_caller(each.created_by):
+                call.check_options(kind, stored_options(options, each.options))
+        after = found[-1].id
 
 
 async def _visible(call: Call[Any, Any]) -> Template:
