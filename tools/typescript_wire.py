@@ -24,6 +24,7 @@ OPERATIONS = (
     "cancel_job",
     "retry_job",
     "run_job",
+    "move_job",
     "delete_job",
     "signal_job",
     "fork_job",

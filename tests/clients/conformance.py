@@ -126,9 +126,11 @@ class Conformance:
                 worker_id = client.get(args["id"]).fields["worker_id"]
                 headers = {"Authorization": f"Bearer {self._served.keys['ADMIN_KEY']}"}
                 return httpx2.post(f"{self._served.address}/api/v1/workers/{worker_id}/dead", headers=headers).json()
-            case "signal" | "emit" | "get" | "result" | "attempts" | "why" | "cancel" | "retry" | "run" | "reschedule":
+            case "signal" | "emit" | "get" | "result" | "attempts" | "why":
                 first = [args.pop(each) for each in ("id", "name") if each in args]
                 return getattr(client, name)(*first, **args)
+            case "cancel" | "retry" | "run" | "reschedule" | "move":
+                return getattr(client, name)(args.pop("id"), **args)
         raise AssertionError(f"no call {name}")
 
     async def _play(self, does: list[dict[str, Any]], ctx: Context) -> Any:

@@ -19,6 +19,7 @@ KINDS = {
     "play_briefly": {"queue": "conformance", "timeout": "100ms"},
     "play_steps": {"queue": "conformance"},
     "play_apart": {"queue": "apart"},
+    "play_never": {"queue": "line"},
     "play_killed": {"queue": "killed"},
     "play_stopped": {"queue": "stopped"},
     "play_filed": {"queue": "filed", "spill": True},

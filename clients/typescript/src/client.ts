@@ -18,6 +18,7 @@ import {
   JobList,
   JobMade,
   type ListJobsQuery,
+  type Move,
   ResultView,
   type Retry,
   SignalMade,
@@ -149,6 +150,11 @@ export class Client {
   /** Change a job that waits: priority, scheduled_for, queue, max_attempts, payload and so on. */
   change(id: string, changes: JobChange, call?: CallOptions): Promise<Job> {
     return this.#send({ method: "PATCH", path: jobPath(id), answer: Job, body: changes }, call);
+  }
+
+  /** Move a waiting job in its train or queue: `before` or `after` another one, or `first` or `last`. */
+  move(id: string, where: Move, call?: CallOptions): Promise<Job> {
+    return this.#send({ method: "POST", path: jobPath(id, "/move"), answer: Job, body: where }, call);
   }
 
   /** Delete a job that does not run, for good; one that waits is canceled first. */

@@ -377,6 +377,13 @@ export interface Retry {
   keep_place?: boolean | undefined;
 }
 
+export interface Move {
+  before?: string | null | undefined;
+  after?: string | null | undefined;
+  first?: boolean | undefined;
+  last?: boolean | undefined;
+}
+
 export interface SignalIn {
   name: string;
   payload?: unknown | undefined;

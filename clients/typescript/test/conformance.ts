@@ -106,6 +106,8 @@ async function perform(call: string, args: Record<string, any>): Promise<unknown
       return client.run(id);
     case "reschedule":
       return client.reschedule(id, rest as When);
+    case "move":
+      return client.move(id, rest);
     case "stream":
       return streamed(id, rest["run"] === true);
     case "signal": {
