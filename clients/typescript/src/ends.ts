@@ -1,6 +1,6 @@
 /** Ends: writes how jobs ended, many in one request, until it is written or the jobs are not this worker's any more. */
 
-import { ApiError, HeadwayError, LeaseLost } from "./errors.js";
+import { ApiError, HeadwayError, LeaseLost, UnexpectedAnswer } from "./errors.js";
 import type { Logger } from "./logs.js";
 import { backoff, encode, sleep, type Transport } from "./requests.js";
 import { type End, keyOf, type Running } from "./running.js";
@@ -91,7 +91,7 @@ export class Ends {
         this.over.throwIfAborted();
         if (!(error instanceof HeadwayError)) throw error;
         if (error instanceof LeaseLost) return this.owner.lose("the server does not know this worker any more");
-        if (!(error instanceof ApiError) || error.status >= 500 || error.status === 429) {
+        if (!isRefusal(error)) {
           if (failures === 0)
             this.logger.warning("outcomes cannot be written: they are kept", { error: error.message });
         } else if (batch.length > 1) {
@@ -126,6 +126,15 @@ export class Ends {
       else this.owner.goOn(run, next);
     }
   }
+}
+
+/**
+ * Whether the same request would be refused again: by the API, or by a proxy that finds it too large. Any other answer
+ * that is not the API's may come from a proxy whose server is being replaced.
+ */
+export function isRefusal(error: unknown): boolean {
+  if (error instanceof UnexpectedAnswer) return error.status === 413;
+  return error instanceof ApiError && error.status < 500 && error.status !== 429;
 }
 
 function sized(run: Running, end: End): Ended {

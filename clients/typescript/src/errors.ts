@@ -61,10 +61,27 @@ export class Invalid extends ApiError {}
 export class TooMany extends ApiError {}
 
 /** The server or its database could not be reached, even after several tries. */
-export class Unavailable extends HeadwayError {}
+export class Unavailable extends HeadwayError {
+  /** An `UnavailableAnswer` is one, too: a class has one base alone, and that is an `ApiError`. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this === Unavailable && value instanceof UnavailableAnswer) return true;
+    return Function.prototype[Symbol.hasInstance].call(this, value);
+  }
+}
 
-/** The server's answer is not what its API promises: it may be another program, or a much newer one. */
-export class UnexpectedAnswer extends HeadwayError {}
+/** 502, 503, 504: the server, or a proxy before it, said so itself. It is an `ApiError` and `Unavailable`. */
+export class UnavailableAnswer extends ApiError {}
+
+/** The server's answer is not what its API promises: it may be another program, a proxy, or a much newer server. */
+export class UnexpectedAnswer extends HeadwayError {
+  /** Of an answer that is no success. */
+  readonly status: number | undefined;
+
+  constructor(message: string, { status, ...options }: ErrorOptions & { status?: number } = {}) {
+    super(message, options);
+    this.status = status;
+  }
+}
 
 /** The job whose result was asked for did not succeed. */
 export class JobFailed extends HeadwayError {
@@ -90,12 +107,38 @@ const BY_STATUS: Record<number, typeof ApiError> = {
   415: Invalid,
   422: Invalid,
   429: TooMany,
+  502: UnavailableAnswer,
+  503: UnavailableAnswer,
+  504: UnavailableAnswer,
 };
+const AWAY: readonly number[] = [502, 503, 504]; // what a proxy answers while the server is away
+const PROBLEM = "application/problem+json";
 
-/** The error that an answer of 300 and above means; its body may be anything, such as a proxy's page. */
-export function errorOf(status: number, body: unknown): ApiError {
-  const found = Problem.partial().safeParse(body);
-  const problem = found.success ? found.data : {};
-  const kind = BY_CODE[problem.code ?? ""] ?? BY_STATUS[status] ?? ApiError;
-  return new kind(status, problem);
+/** An answer of 300 and above. */
+interface Refusal {
+  status: number;
+  headers: Headers;
+  text: string;
+}
+
+/**
+ * The error that an answer means. Only a problem document with a code is the API's: another program's 404 does not say
+ * that there is no such job.
+ */
+export function errorOf(asked: string, { status, headers, text }: Refusal): ApiError | UnexpectedAnswer {
+  const mediaType = (headers.get("Content-Type") ?? "").split(";", 1)[0]?.trim().toLowerCase();
+  const problem = mediaType === PROBLEM ? problemIn(text) : undefined;
+  if (problem?.code) return new (BY_CODE[problem.code] ?? BY_STATUS[status] ?? ApiError)(status, problem);
+  if (AWAY.includes(status)) return new UnavailableAnswer(status, {});
+  const reason = `${status} with ${mediaType || "no content type"}, but no ${PROBLEM} with a code`;
+  const fix = "check that HEADWAY_API is the address of headway serve";
+  return new UnexpectedAnswer(`the answer to ${asked} is not as promised: ${reason}; ${fix}`, { status });
+}
+
+function problemIn(text: string): SomeOfProblem | undefined {
+  try {
+    return Problem.partial().safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
 }

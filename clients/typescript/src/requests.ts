@@ -130,13 +130,13 @@ export class Transport {
 
 /** Throws the error that the answer means. */
 export function readAnswer<T>(request: Request<T>, answer: Answer): T {
+  if (answer.status >= 300) throw errorOf(`${request.method} ${request.path}`, answer);
   let body: unknown;
   try {
     body = answer.text === "" ? undefined : JSON.parse(answer.text);
   } catch (error) {
-    if (answer.status < 300) throw unexpected(request, "it is not JSON", error);
+    throw unexpected(request, "it is not JSON", error);
   }
-  if (answer.status >= 300) throw errorOf(answer.status, body);
   const found = request.answer.safeParse(body);
   if (!found.success) throw unexpected(request, found.error.message, found.error);
   return found.data;

@@ -66,7 +66,8 @@ export async function* streamOf(
       const pause = transport.pause({}, failures, refused);
       if (pause === undefined) {
         if (refused === undefined) throw transport.unreachable(failure, failures);
-        throw errorOf(refused.status, await refused.json().catch(() => undefined));
+        const { status, headers } = refused;
+        throw errorOf(`GET ${path}`, { status, headers, text: await refused.text().catch(() => "") });
       }
       await sleep(pause, call.signal);
     }

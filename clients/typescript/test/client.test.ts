@@ -7,6 +7,7 @@ import {
   Client,
   Invalid,
   NotAllowed,
+  NotFound,
   type StreamEvent,
   TooMany,
   Unauthorized,
@@ -113,8 +114,51 @@ describe("client", () => {
     proxy.fate = () => ({ status: 200, body: "<html>" });
     await assert.rejects(behind.get("x"), /not JSON/);
     proxy.fate = () => ({ status: 302, headers: { Location: "http://127.0.0.1:1/" } });
-    await assert.rejects(behind.get("x"), (error) => error instanceof ApiError && error.status === 302);
+    await assert.rejects(behind.get("x"), (error) => error instanceof UnexpectedAnswer && error.status === 302);
     await assert.rejects(newClient({ key: "hw_live_wrong" }).get("x"), Unauthorized);
+  });
+
+  it("the refusal of another program is not the API's", async () => {
+    const other: [string, string][] = [
+      ["text/html", "<html>"],
+      ["application/json", '{"code": "NotFound"}'],
+      ["application/problem+json", '{"title": "of another API"}'],
+      ["application/problem+json", '{"code": 7}'],
+      ["application/problem+json", "<html>"],
+    ];
+    const hasty = newClient({ url: proxy.address, retries: 0 });
+    for (const status of [400, 401, 403, 404, 409, 413, 422, 429, 500]) {
+      for (const [type, body] of other) {
+        proxy.fate = () => ({ status, headers: { "Content-Type": type }, body });
+        for (const ask of [() => hasty.get("x"), () => hasty.enqueue("x"), () => hasty.stream("x").next()]) {
+          await assert.rejects(async () => ask(), {
+            name: "UnexpectedAnswer",
+            status,
+            message: new RegExp(`${status} with ${type.replace("+", "\\+")}`),
+          });
+        }
+      }
+    }
+    const type = { "Content-Type": "Application/Problem+JSON; charset=utf-8" };
+    proxy.fate = () => ({ status: 404, headers: type, body: '{"code": "NotFound"}' });
+    await assert.rejects(hasty.get("x"), NotFound);
+  });
+
+  it("a server or database that is away is Unavailable, whoever says so", async () => {
+    const hasty = newClient({ url: proxy.address, retries: 0 });
+    for (const [status, type, body] of [
+      [503, "application/problem+json", '{"code": "StoreUnavailable", "detail": "away"}'],
+      [502, "text/html", "<html>"],
+      [504, "text/html", ""],
+    ] as const) {
+      proxy.fate = () => ({ status, headers: { "Content-Type": type }, body });
+      await assert.rejects(
+        hasty.get("x"),
+        (error) => error instanceof Unavailable && error instanceof ApiError && error.status === status,
+      );
+    }
+    assert.ok(!(new Invalid(422, {}) instanceof Unavailable) && new Unavailable("away") instanceof Unavailable);
+    assert.ok(!(new Unavailable("away") instanceof ApiError));
   });
 
   it("a request has an end: a timeout, or a signal", async () => {

@@ -49,7 +49,8 @@ export class Proxy {
     const fate = this.fate(seen, turn);
     if (fate === "hang") return;
     if (typeof fate === "object") {
-      answer.writeHead(fate.status, { "Content-Type": "application/json", ...fate.headers }).end(fate.body ?? "{}");
+      const type = fate.status < 300 ? "application/json" : "application/problem+json";
+      answer.writeHead(fate.status, { "Content-Type": type, ...fate.headers }).end(fate.body ?? "{}");
       return;
     }
     const on = request(`${ADDRESS}${asked.url}`, { method: asked.method ?? "GET", headers: asked.headers }, (given) => {
