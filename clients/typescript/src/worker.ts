@@ -12,7 +12,7 @@ import { beatAfter } from "./lease.js";
 import { Logger, type LogSink, toStandardError } from "./logs.js";
 import { type Answer, backoff, readAnswer, type Request, sleep } from "./requests.js";
 import { keyOf, Running } from "./running.js";
-import { type Duration, seconds } from "./settings.js";
+import { type Duration, secondsOf } from "./settings.js";
 import { Slots } from "./slots.js";
 import { VERSION } from "./version.js";
 import { Artifact, Claimed, type ClaimedJob, HeartbeatsAnswer, Released } from "./wire.js";
@@ -71,8 +71,8 @@ export class Worker {
       throw new ConfigError(`queues: ${JSON.stringify(queues)} must name at least one queue, with its slots from 1`);
     }
     if (this.#handlers.size === 0) throw new ConfigError("no handlers: give some, by kind");
-    this.#graceS = grace === undefined ? client.settings.grace : seconds(grace);
-    this.#longestBeatS = seconds(heartbeat);
+    this.#graceS = grace === undefined ? client.settings.grace : secondsOf("grace", grace);
+    this.#longestBeatS = secondsOf("heartbeat", heartbeat);
     this.#beatS = Math.min(FIRST_BEAT_S, this.#longestBeatS);
     const sink = log ?? toStandardError(client.settings);
     this.#logger = new Logger(client.settings.logLevel, sink, { worker_id: this.workerId });

@@ -32,7 +32,8 @@ import { Running } from "../dist/running.js";
 import { sentEvents } from "../dist/sse.js";
 import { streamOf } from "../dist/stream.js";
 
-const MadeContext = Context as unknown as new (job: object, logger: Logger) => Context; // made by the worker alone
+// made by the worker alone
+const MadeContext = Context as unknown as new (job: object, logger: Logger, stopping: AbortSignal) => Context;
 
 interface Signed {
   secrets: string[];
@@ -69,7 +70,22 @@ describe("units", () => {
     );
     assert.deepEqual([found.url, found.key, found.grace], ["https://x", "hw_a", 120]);
     assert.equal(readSettings({ url: "http://y", key: "hw_b" }, { HEADWAY_KEY: "hw_a" }).key, "hw_b");
-    assert.equal(seconds("250ms"), 0.25);
+    assert.deepEqual(
+      [seconds("250ms"), seconds("1m 30s"), seconds("2d"), seconds(1e-7), seconds("5")],
+      [0.25, 90, 172_800, 1e-7, 5],
+    );
+    // of the engine, and of services in Kubernetes
+    const others = "APP METRICS OTEL URL PORT API_PORT API_SERVICE_HOST SERVER_PORT LEASE HEARTBEAT".split(" ");
+    const environ = Object.fromEntries(others.map((name) => [`HEADWAY_${name}`, "x"]));
+    assert.equal(readSettings({}, { ...environ, HEADWAY_KEY: "hw_a" }).key, "hw_a");
+    for (const [url, used] of [
+      ["https://host/api/v1", "https://host"],
+      ["https://host/below//api/v1/", "https://host/below"],
+      ["https://host/below/", "https://host/below"],
+      ["http://api/v1", "http://api/v1"],
+      ["http://[::1]:8420", "http://[::1]:8420"],
+    ] as const)
+      assert.equal(readSettings({ url, key: "hw_a" }, {}).url, used);
     const key = { HEADWAY_KEY: "hw_a" };
     const wrong: [NodeJS.ProcessEnv, string][] = [
       [{}, "HEADWAY_KEY"],
@@ -81,6 +97,24 @@ describe("units", () => {
       [{ ...key, HEADWAY_LOG_LEVEL: "loud" }, "HEADWAY_LOG_LEVEL"],
       [{ ...key, HEADWAY_TENANT: " " }, "HEADWAY_TENANT"],
       [{ ...key, HEADWAY_TIMEOUTS: "1" }, "HEADWAY_TIMEOUT?"],
+      [{ HEADWAY_KEY: "hw_a\n" }, "HEADWAY_KEY"],
+      [{ ...key, HEADWAY_TENANT: "\xe4" }, "HEADWAY_TENANT"],
+      [{ ...key, HEADWAY_TIMEOUT: "0s" }, "HEADWAY_TIMEOUT"],
+      [{ ...key, HEADWAY_API: "http://x:y" }, "HEADWAY_API='http://x:y'"],
+      [{ ...key, HEADWAY_API: "http://x:70000" }, "HEADWAY_API"],
+      [{ ...key, HEADWAY_API: "http://x:0" }, "HEADWAY_API"],
+      [{ ...key, HEADWAY_API: "http://[::1" }, "HEADWAY_API"],
+      [{ ...key, HEADWAY_API: "http://x/?y=1" }, "HEADWAY_API"],
+      [{ ...key, HEADWAY_API: "https://user:abc@host" }, "set HEADWAY_KEY"],
+      [{ ...key, HEADWAY_API: "ftp://user:abc@host" }, "HEADWAY_API=…"],
+      [{ ...key, HEADWAY_KYE: "x" }, "HEADWAY_KYE is not a setting: do you mean HEADWAY_KEY?"],
+      [{ ...key, HEADWAY_API_KEY: "x" }, "do you mean HEADWAY_KEY?"],
+      [{ ...key, HEADWAY_API_URL: "x" }, "do you mean HEADWAY_API?"],
+      [{ ...key, HEADWAY_APi: "x" }, "do you mean HEADWAY_API?"],
+      [{ ...key, headway_api: "x" }, "do you mean HEADWAY_API?"],
+      [{ ...key, HEADWAY_AIP: "x" }, "do you mean HEADWAY_API?"],
+      [{ ...key, HEADWAY_RETRYS: "x" }, "do you mean HEADWAY_RETRIES?"],
+      [{ ...key, HEADWAY_LOG_FROMAT: "x" }, "do you mean HEADWAY_LOG_FORMAT?"],
     ];
     for (const [environ, named] of wrong) {
       assert.throws(
@@ -233,7 +267,8 @@ describe("units", () => {
       Object.defineProperty(new Error("why"), "stack", { get: () => assert.fail() }),
     ];
     for (const each of thrown) {
-      const ctx = new MadeContext({ signals: [], step: null, timeout_ms: null }, new Logger("error", () => undefined));
+      const logger = new Logger("error", () => undefined);
+      const ctx = new MadeContext({ signals: [], step: null, timeout_ms: null }, logger, new AbortController().signal);
       const end = await new Running(ctx).run(handler(z.unknown(), () => Promise.reject(each)));
       assert.ok(typeof end.error === "string" && end.error !== "");
     }
@@ -245,6 +280,11 @@ describe("units", () => {
     for (const queues of [{}, { mail: 0 }, { mail: 1.5 }])
       assert.throws(() => new Worker(client, { queues, handlers }), /queues: /);
     assert.throws(() => new Worker(client, { queues: { mail: 1 }, handlers: {} }), /no handlers/);
+    for (const wrong of [{ grace: "soon" }, { heartbeat: -1 }, { grace: NaN }])
+      assert.throws(
+        () => new Worker(client, { queues: { mail: 1 }, handlers, ...wrong }),
+        (error) => error instanceof ConfigError && /^(grace|heartbeat): .* is not a duration/.test(error.message),
+      );
   });
 
   it("a machine's steps go on with steps that there are", () => {
