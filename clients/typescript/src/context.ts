@@ -37,6 +37,8 @@ export class Context {
   readonly tenantId: string;
   /** Executions that failed before this one. */
   readonly tries: number;
+  /** Executions that were lost with their worker. */
+  readonly losses: number;
   readonly traceId: string;
   /** The W3C header that takes the trace on. */
   readonly traceparent: string;
@@ -57,9 +59,8 @@ export class Context {
   readonly logger: Logger;
   /** Aborts when the job was canceled, is over its timeout, is not this worker's any more, or the grace is over. */
   readonly signal: AbortSignal;
-  /** Aborts when the worker begins to stop: the grace period runs. */
-  readonly stopping: AbortSignal;
-
+  readonly #stopping: AbortSignal;
+  #looked = false;
   readonly #upload: Upload;
   readonly #abort = new AbortController();
   #said: Said = {};
@@ -74,6 +75,7 @@ export class Context {
     this.queue = job.queue;
     this.tenantId = job.tenant_id;
     this.tries = job.tries;
+    this.losses = job.losses;
     this.traceId = job.trace_id;
     this.traceparent = job.traceparent;
     this.tracestate = job.tracestate;
@@ -84,7 +86,19 @@ export class Context {
     this.timedOut = job.timed_out;
     this.logger = logger;
     this.signal = this.#abort.signal;
-    this.stopping = stopping;
+    this.#stopping = stopping;
+  }
+
+  /**
+   * Aborts when the worker begins to stop: save what is done and return before the grace period is over.
+   *
+   * The job of a handler that has looked at this, and returns after it aborted, is given back and runs again elsewhere,
+   * whatever it returns; if it did finish, it returns `outcome.done(result)`. So is one that throws this signal's
+   * reason. The outcome of a machine's step counts as always.
+   */
+  get stopping(): AbortSignal {
+    this.#looked = true;
+    return this.#stopping;
   }
 
   /** Show how much is done, from 0 to 1, with the next heartbeat. */
@@ -101,6 +115,21 @@ export class Context {
   /** Store a file with this attempt: a text, bytes, or a stream of them. A lost job stores nothing. */
   artifact(name: string, bytes: Bytes, { contentType }: { contentType?: string } = {}): Promise<Artifact> {
     return this.#upload(this, name, bytes, contentType);
+  }
+
+  /** Whether the worker stops. @internal */
+  get workerStops(): boolean {
+    return this.#stopping.aborted;
+  }
+
+  /** Whether the handler may have ended because its worker stops. @internal */
+  get gaveWay(): boolean {
+    return this.#looked && this.#stopping.aborted;
+  }
+
+  /** Whether this is what `stopping` was aborted with. @internal */
+  isStopping(error: unknown): boolean {
+    return this.#stopping.aborted && error === this.#stopping.reason;
   }
 
   /** @internal */

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Context } from "./context.js";
-import { Fatal, type StepOutcome } from "./outcomes.js";
+import { Fatal, Finished, StepOutcome } from "./outcomes.js";
 
 type Awaitable<T> = T | Promise<T>;
 
@@ -23,7 +23,10 @@ export interface Step<To extends string = string> {
 
 /** Runs jobs of a kind: `handler(z.object({ user_id: z.number() }), ({ user_id }, ctx) => …)`; gives the result. */
 export function handler<T>(schema: z.ZodType<T>, run: (payload: T, ctx: Context) => unknown): Handler {
-  const runner = checked(schema, run);
+  const runner = checked(schema, async (payload, ctx) => {
+    const value = await run(payload, ctx);
+    return value instanceof StepOutcome && "done" in value.said ? new Finished(value.said.done) : value;
+  });
   return { runnerOf: (step) => (step === null || step === START ? runner : undefined) };
 }
 

@@ -13,6 +13,11 @@ export class StepOutcome<To extends string = string> {
   constructor(readonly said: OutcomeIn) {}
 }
 
+/** What a plain handler gives that returned `outcome.done`: it has finished, although its worker stops. */
+export class Finished {
+  constructor(readonly result: unknown) {}
+}
+
 interface State {
   /** Committed with the outcome; left out: it stays as it is. */
   state?: unknown;

@@ -2,7 +2,7 @@
 
 import { type Context, Stopped } from "./context.js";
 import type { Handler } from "./handlers.js";
-import { Cancel, Fatal, Retry, StepOutcome } from "./outcomes.js";
+import { Cancel, Fatal, Finished, Retry, StepOutcome } from "./outcomes.js";
 import { encode } from "./requests.js";
 import { running } from "./traces.js";
 import type { EndIn } from "./wire.js";
@@ -19,6 +19,8 @@ export class Running {
   dropped = false;
   /** Its end is known, and about to be written. */
   ended = false;
+  /** Its handler has not come to an end. */
+  runsOn = true;
   /** Settles when the handler has really come to an end, which may be after a timeout was reported. */
   handled: Promise<unknown> = Promise.resolve();
 
@@ -36,11 +38,12 @@ export class Running {
     const runner = handler?.runnerOf(ctx.step);
     if (runner === undefined) {
       this.ended = true;
+      this.runsOn = false;
       return { error: `no handler here for ${ctx.kind}, step ${ctx.step}`, delay: "30s" };
     }
     const given = ctx.job.state ?? ctx.job.payload;
     const handled = running.run(ctx.job, async () => runner(given, ctx)); // a plain function may throw at once
-    this.handled = handled.catch(() => undefined);
+    this.handled = handled.catch(() => undefined).finally(() => (this.runsOn = false));
     const late = timeoutOf(ctx);
     try {
       return this.#endOf(await Promise.race([handled, late.promise]));
@@ -60,19 +63,28 @@ export class Running {
   #endOf(value: unknown): End {
     const { ctx } = this;
     let end: End;
-    if (value instanceof StepOutcome) {
+    if (value instanceof Finished) {
+      end = { result: value.result };
+    } else if (value instanceof StepOutcome) {
       const read = ctx.signals.map((each) => each.id);
       const outcome = read.length === 0 ? value.said : { ...value.said, signals: read };
-      end = { outcome, continue: !ctx.stopping.aborted && !ctx.signal.aborted };
+      end = { outcome, continue: !ctx.workerStops && !ctx.signal.aborted };
     } else {
+      if (ctx.gaveWay) this.#giveBack();
       end = { result: value ?? null };
     }
     encode(end); // what has no JSON is the handler's fault, and is said to be
     return end;
   }
 
+  #giveBack(): void {
+    this.ctx.logger.info("it returned early, because the worker stops: it is given back");
+    this.dropped = true;
+  }
+
   #endOfError(error: unknown): End {
     const { ctx } = this;
+    if (ctx.isStopping(error) && !ctx.signal.aborted) this.#giveBack();
     const stopped: unknown = ctx.signal.reason;
     if (stopped instanceof Stopped) {
       if (stopped.why === "timeout") {

@@ -5,7 +5,7 @@ import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import type { Client } from "./client.js";
 import { Context, type Said, Stopped, type Upload } from "./context.js";
-import { Ends, type Owner } from "./ends.js";
+import { Ends, isRefusal, type Owner } from "./ends.js";
 import { ApiError, ConfigError, HeadwayError, LeaseLost } from "./errors.js";
 import type { Handler } from "./handlers.js";
 import { beatAfter } from "./lease.js";
@@ -35,6 +35,7 @@ const FIRST_BEAT_S = 5; // until the lease is known
 const LONGEST_BEAT_S = 20;
 const TOO_OFTEN_S = 0.2;
 const SIGN_OFF_S = 10;
+const LAST_MOMENT_S = 2; // for handlers that listen to `ctx.signal` when the grace period is over
 const UPLOAD_S = 3600; // a large file may take long; the job's own timeout ends it
 
 /**
@@ -61,6 +62,7 @@ export class Worker {
   #sooner = new AbortController();
   #registered = false;
   #began = false;
+  #leftRunning = false;
 
   constructor(client: Client, { queues, handlers, grace, heartbeat = LONGEST_BEAT_S, log }: WorkerOptions) {
     setMaxListeners(0, this.#stopping.signal, this.#over.signal); // any number of handlers may listen
@@ -85,16 +87,21 @@ export class Worker {
     this.#ends = new Ends(client.transport, owner, this.#logger, this.#over.signal);
   }
 
-  /** Claim no more, finish, end. */
+  /** Claim no more, finish, end; the second time: end the grace period. */
   stop(): void {
-    this.#stopping.abort(new Stopped("stopping", "the worker stops"));
+    if (this.#stopping.signal.aborted) this.#graceOver.abort();
+    else this.#stopping.abort(new Stopped("stopping", "the worker stops"));
   }
 
   /** Work until `stop`, the signal, SIGTERM or SIGINT. A worker runs once. */
   async run({ signal, handleSignals = true }: { signal?: AbortSignal; handleSignals?: boolean } = {}): Promise<void> {
     if (this.#began) throw new ConfigError("a worker runs once: make another one");
     this.#began = true;
-    const stop = () => (this.#stopping.signal.aborted ? this.#graceOver.abort() : this.stop());
+    let signaled = false;
+    const stop = () => {
+      signaled = true;
+      this.stop();
+    };
     const asked = () => this.stop();
     if (signal?.aborted) this.stop();
     signal?.addEventListener("abort", asked, { once: true });
@@ -111,6 +118,8 @@ export class Worker {
       signal?.removeEventListener("abort", asked);
       process.off("SIGTERM", stop).off("SIGINT", stop);
       this.#logger.info("worker stopped");
+      // the process was told to end; what runs after `run` has a moment
+      if (signaled && this.#leftRunning) setTimeout(() => process.exit(), LAST_MOMENT_S * 1000).unref();
     }
   }
 
@@ -197,7 +206,8 @@ export class Worker {
     const run = new Running(new Context(job, this.#logger.with(fields), this.#stopping.signal, this.#upload));
     this.#running.set(run.key, run);
     void run.run(this.#handlers.get(job.kind)).then((end) => {
-      if (!run.dropped) this.#ends.add(run, end);
+      if (run.dropped) this.#forget(run);
+      else this.#ends.add(run, end);
     });
   }
 
@@ -261,7 +271,7 @@ export class Worker {
       if (signal.aborted) return;
       if (error instanceof LeaseLost) return this.#lose(error.message);
       this.#logger.warning("a heartbeat failed", { error: String(error) });
-      if (!(error instanceof ApiError && error.status < 500 && error.status !== 429)) {
+      if (!isRefusal(error)) {
         for (const [run, said] of reports) run.ctx.sayAgain(said);
         return;
       }
@@ -303,7 +313,13 @@ export class Worker {
   /** Let jobs end for the grace period; give back the others, uncharged, and sign off. */
   async #finish(): Promise<void> {
     const graceOver = this.#graceOver.signal;
-    this.#logger.info("worker stopping", { jobs: [...this.#running.values()].map((run) => run.ctx.jobId) });
+    const jobs = [...this.#running.values()].map((run) => run.ctx.jobId);
+    if (jobs.length === 0) this.#logger.info("stopping");
+    else
+      this.#logger.info("stopping: waits for running jobs; a second signal gives them back and ends at once", {
+        jobs,
+        at_most_s: this.#graceS,
+      });
     const idle = (async () => {
       while (this.#running.size > 0 && !graceOver.aborted) {
         await Promise.all([...this.#running.values()].map((run) => run.handled));
@@ -322,10 +338,10 @@ export class Worker {
           signOff,
         ),
       );
-      for (const run of [...this.#running.values()]) {
-        if (!run.ended) this.#drop(run, new Stopped("stopping", "the worker stopped before it ended"));
-      }
+      const left = [...this.#running.values()].filter((run) => !run.ended);
+      for (const run of left) this.#drop(run, new Stopped("stopping", "the worker stopped before it ended"));
       await Promise.race([this.#ends.written(), sleep(SIGN_OFF_S, signOff)]);
+      await this.#moment(left);
       await this.#beat([], signOff); // what it does not name any more is released, a claim whose answer got lost too
       const body = { worker_id: this.workerId, leave: true };
       await this.#client.transport.send(
@@ -335,6 +351,16 @@ export class Worker {
     } catch (error) {
       if (error instanceof LeaseLost) return; // it is not registered any more
       this.#logger.warning("the worker could not sign off: its lease runs out", { error: String(error) });
+    }
+  }
+
+  /** Handlers that listen end now; the others are named: JavaScript cannot end a function. */
+  async #moment(left: readonly Running[]): Promise<void> {
+    const all = Promise.all(left.map((run) => run.handled));
+    await Promise.race([all, sleep(left.length === 0 ? 0 : LAST_MOMENT_S, this.#over.signal)]).catch(() => undefined);
+    for (const run of left.filter((each) => each.runsOn)) {
+      this.#leftRunning = true;
+      run.ctx.logger.warning("its handler runs on after its job was given back: let it listen to ctx.signal");
     }
   }
 

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { after, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type Context, handler, type LogLine, Worker, type WorkerOptions } from "@headway/client";
+import { type Context, handler, type LogLine, outcome, Worker, type WorkerOptions } from "@headway/client";
 import { z } from "zod";
 import { Proxy } from "./proxy.js";
 import { killServer, newClient, until, workerClient } from "./served.js";
@@ -95,6 +95,102 @@ describe("worker", { concurrency: true }, () => {
     assert.deepEqual([job.status, job.tries, job.losses], ["queued", 0, 0]);
     assert.equal(child.log().at(-1)?.message, "worker stopped");
     await client.cancel(left.id);
+  });
+
+  it("a handler that does not listen does not keep the worker, nor does it after a second signal", async () => {
+    for (const [grace, signals] of [
+      ["100ms", 1],
+      ["10m", 2],
+    ] as const) {
+      const { id } = await client.enqueue("play_deaf");
+      const child = program("deaf", grace);
+      await until(
+        () => client.get(id),
+        (job) => job.status === "running",
+        "running",
+      );
+      child.kill("SIGTERM");
+      if (signals === 2) {
+        const second = () => child.log().some((line) => /a second signal/.test(line.message));
+        await until(second, Boolean, "it stops");
+        child.kill("SIGTERM");
+      }
+      const [code] = (await once(child, "exit", { signal: AbortSignal.timeout(30_000) })) as [number | null];
+      assert.equal(code, 0, JSON.stringify(child.log()));
+      const job = await client.get(id);
+      assert.deepEqual([job.status, job.tries, job.losses], ["queued", 0, 0]);
+      const left = child.log().filter((line) => /runs on/.test(line.message));
+      assert.deepEqual(
+        left.map((line) => line["job_id"]),
+        [id],
+      );
+      await client.cancel(id);
+    }
+  });
+
+  it("a handler that gives way to a stopping worker runs again", async () => {
+    const stopped = (ctx: Context) =>
+      new Promise<void>((resolve) => ctx.stopping.addEventListener("abort", () => resolve(), { once: true }));
+    const run = handler(z.object({ how: z.string() }), async ({ how }, ctx) => {
+      if (how === "deaf") await new Promise((resolve) => setTimeout(resolve, 1_500));
+      else await stopped(ctx);
+      assert.ok(!ctx.signal.aborted); // the grace period is not over
+      if (how === "throw") ctx.stopping.throwIfAborted();
+      return how === "done" ? outcome.done("all of it") : "half of it";
+    });
+    const { end } = working({
+      queues: { giving: 4 },
+      handlers: { play_giving: run },
+      log: () => undefined,
+    });
+    const ways = ["return", "throw", "done", "deaf"];
+    const jobs = await client.enqueueMany(ways.map((how) => ({ kind: "play_giving", payload: { how } })));
+    await until(
+      () => Promise.all(jobs.map(({ id }) => client.get(id))),
+      (found) => found.every((job) => job.status === "running"),
+      "running",
+    );
+    await end();
+    const found = await Promise.all(jobs.map(({ id }) => client.get(id)));
+    assert.deepEqual(
+      found.map((job) => [job.status, job.tries, job.result]),
+      [
+        ["queued", 0, null],
+        ["queued", 0, null],
+        ["succeeded", 0, "all of it"],
+        ["succeeded", 0, "half of it"], // it never looked
+      ],
+    );
+    await Promise.all(jobs.slice(0, 2).map(({ id }) => client.cancel(id)));
+  });
+
+  it("a worker outlasts answers of another program", async (t) => {
+    const proxy = await new Proxy().start();
+    t.after(() => proxy.close());
+    const page = { headers: { "Content-Type": "text/html" }, body: "<html>" };
+    const strange = { status: 200, body: '{"status": "maintenance"}' };
+    proxy.fate = ({ path, body }, turn) => {
+      if (body.length > 20_000) return { status: 413, ...page };
+      if (!/claim|settle|heartbeat/.test(path)) return "forward";
+      return turn === 1 ? strange : turn === 2 ? { status: 404, ...page } : "forward";
+    };
+    const holding = held({ queues: { strange: 2 }, kind: "play_strange", url: proxy.address });
+    const [small, large] = await client.enqueueMany([{ kind: "play_strange" }, { kind: "play_strange" }]);
+    assert.ok(small !== undefined && large !== undefined);
+    const [first, second] = [await holding.next(), await holding.next()];
+    second.ctx.log("y".repeat(30_000));
+    await until(
+      () => proxy.of("/worker/heartbeat").length,
+      (count) => count > 5,
+      "heartbeats",
+    );
+    first.finish("small");
+    assert.equal((await client.result(small.id, { wait: 30 })).unwrap(), "small");
+    second.finish("x".repeat(30_000));
+    const ended = await client.result(large.id, { wait: 30 });
+    assert.deepEqual([ended.status, /its outcome was refused/.test(ended.error ?? "")], ["dead", true]);
+    assert.equal((await client.attempts(small.id)).length, 1);
+    await holding.end();
   });
 
   it("a handler stores files with its attempt", async () => {

@@ -14,9 +14,11 @@ const play = handler(z.object({ ms: z.number() }), async ({ ms }, ctx) => {
   return process.pid;
 });
 
+const deaf = handler(z.unknown(), () => new Promise((resolve) => setTimeout(resolve, 600_000)));
+
 await new Worker(workerClient(), {
   queues: { [queue]: 2 },
-  handlers: { play_killed: play, play_stopped: play },
+  handlers: { play_killed: play, play_stopped: play, play_deaf: deaf },
   grace,
   heartbeat: 0.3,
 }).run();
