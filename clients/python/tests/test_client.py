@@ -87,13 +87,26 @@ def test_jobs(app: Headway, client: Client) -> None:
     assert client.attempts(made.id) == []
     many = client.enqueue_many([{"kind": "order", "payload": Order(n=n)} for n in range(5)])
     assert len({each.id for each in many}) == 5
-    assert [job.payload["n"] for job in client.jobs(kind="order", limit=2)] == [4, 3, 2, 1, 0]
+    assert [job.payload["n"] for job in client.jobs(kind="order", limit=2)] == [4, 3]
+    assert [job.payload["n"] for job in client.jobs(kind="order")] == [4, 3, 2, 1, 0]
     page = client.page(limit=2)
     assert (len(page.items), page.next_cursor is not None) == (2, True)
     at = datetime(2030, 1, 2, tzinfo=UTC)
     assert client.get(client.enqueue("welcome", Welcome(7, at)).id).payload == {"user_id": 7, "at": at.isoformat()}
     assert client.signal(many[0].id, "go", {"n": 1}, dedup_key="k") == client.signal(many[0].id, "go", dedup_key="k")
     assert app.get_event(client.emit("sold", {"n": 1})).name == "sold"
+
+
+def test_a_list_has_at_most_so_many_jobs_over_several_pages(client: Client) -> None:
+    """As `app.jobs(limit=50)` has it."""
+    made = [each.id for each in client.enqueue_many([{"kind": "order"}] * 205)]
+    made.reverse()
+    assert [job.id for job in client.jobs(kind="order")] == made[:50]
+    assert [job.id for job in client.jobs(kind="order", limit=203)] == made[:203]
+    assert [job.id for job in client.jobs(kind="order", limit=None)] == made
+    assert [job.id for job in client.jobs(kind="order", limit=202, offset=2)] == made[2:204]
+    with pytest.raises(Invalid, match="Expected `int` >= 1"):
+        list(client.jobs(limit=0))
 
 
 def test_waiting_jobs_are_moved(client: Client) -> None:

@@ -74,11 +74,14 @@ export class Client {
     return this.#send({ method: "GET", path: jobPath(id), answer: Job }, call);
   }
 
-  /** The jobs that match, newest first: `await` it for a page, or iterate over all of them with `for await`. */
+  /**
+   * The jobs that match, newest first, at most `limit`: `await` it for a page, or iterate over all of them with
+   * `for await`, which asks for page after page.
+   */
   list(filters: ListFilters = {}, call?: CallOptions): JobPages {
-    return new JobPages((cursor) => {
-      const query = cursor === undefined ? filters : { ...filters, cursor, offset: undefined };
-      return this.#send({ method: "GET", path: "/jobs", answer: JobList, query: { ...query } }, call);
+    return new JobPages(filters.limit, (cursor, limit) => {
+      const query = { ...filters, ...(cursor === undefined ? {} : { cursor, offset: undefined }), limit };
+      return this.#send({ method: "GET", path: "/jobs", answer: JobList, query }, call);
     });
   }
 

@@ -29,11 +29,20 @@ export class JobResult {
   }
 }
 
+const LONGEST_PAGE = 200;
+
+/** How many jobs to ask for at once; undefined: as many as the server likes. */
+function sizeOf(left: number | undefined): number | undefined {
+  return left === undefined ? undefined : Math.min(left, LONGEST_PAGE);
+}
+
 /** A list: `await` it for its first page, iterate over it for every job, over `pages()` for every page. */
 export class JobPages implements PromiseLike<JobList>, AsyncIterable<Job> {
-  readonly #page: (cursor?: string) => Promise<JobList>;
+  readonly #limit: number | undefined;
+  readonly #page: (cursor?: string, limit?: number) => Promise<JobList>;
 
-  constructor(page: (cursor?: string) => Promise<JobList>) {
+  constructor(limit: number | undefined, page: (cursor?: string, limit?: number) => Promise<JobList>) {
+    this.#limit = limit;
     this.#page = page;
   }
 
@@ -41,16 +50,18 @@ export class JobPages implements PromiseLike<JobList>, AsyncIterable<Job> {
     resolved?: ((page: JobList) => A | PromiseLike<A>) | null,
     rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
-    return this.#page().then(resolved, rejected);
+    return this.#page(undefined, sizeOf(this.#limit)).then(resolved, rejected);
   }
 
   async *pages(): AsyncGenerator<JobList> {
     let cursor: string | undefined;
+    let left = this.#limit;
     do {
-      const page = await this.#page(cursor);
+      const page = await this.#page(cursor, sizeOf(left));
       yield page;
       cursor = page.next_cursor ?? undefined;
-    } while (cursor !== undefined);
+      if (left !== undefined) left -= page.items.length;
+    } while (cursor !== undefined && left !== 0);
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Job> {

@@ -42,7 +42,7 @@ describe("client", () => {
     assert.match((await client.why(id)).join(), /scheduled|until/);
   });
 
-  it("a list is a page, or all of them", async () => {
+  it("a list is a page, or at most so many, or all of them", async () => {
     const correlation_id = crypto.randomUUID();
     const made = await client.enqueueMany(
       [1, 2, 3, 4, 5].map((n) => ({ kind: "play", payload: { n }, correlation_id, ...LATER })),
@@ -53,11 +53,21 @@ describe("client", () => {
       [{ n: 1 }, { n: 2 }],
     );
     assert.ok(page.next_cursor);
-    const sizes = [];
-    for await (const each of client.list({ correlation_id, limit: 2 }).pages()) sizes.push(each.items.length);
-    assert.deepEqual(sizes, [2, 2, 1]);
+    const all = crypto.randomUUID();
+    await client.enqueueMany(Array(205).fill({ kind: "play_never", correlation_id: all }));
+    for (const [limit, sizes] of [
+      [203, [200, 3]],
+      [2, [2]],
+    ] as const) {
+      const found = [];
+      for await (const each of client.list({ correlation_id: all, limit }).pages()) found.push(each.items.length);
+      assert.deepEqual(found, sizes);
+    }
+    let count = 0;
+    for await (const _ of client.list({ correlation_id: all })) count += 1;
+    assert.equal(count, 205);
     const ids = [];
-    for await (const job of client.list({ correlation_id, limit: 2, status: ["scheduled", "queued"] }))
+    for await (const job of client.list({ correlation_id, limit: 5, status: ["scheduled", "queued"] }))
       ids.unshift(job.id);
     assert.deepEqual(
       ids,

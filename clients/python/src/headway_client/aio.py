@@ -88,16 +88,20 @@ class AsyncClient:
         """One page of the jobs that match: `await client.page(status=["dead"], kind="welcome")`."""
         return await self.send(verbs.jobs(cursor, limit, filters))
 
-    async def jobs(self, *, limit: int = 50, **filters: Any) -> AsyncIterator[Job]:
-        """All jobs that match, newest first, page by page."""
+    async def jobs(self, *, limit: int | None = 50, **filters: Any) -> AsyncIterator[Job]:
+        """The first jobs that match, newest first, at most so many; None: all of them. They are asked for page by
+        page, as you iterate."""
         cursor: str | None = None
+        left = limit
         while True:
-            page = await self.page(cursor=cursor, limit=limit, **filters)
+            page = await self.page(cursor=cursor, limit=verbs.page_size(left), **filters)
             for job in page.items:
                 yield job
             cursor = page.next_cursor
-            if cursor is None:
+            left = None if left is None else left - len(page.items)
+            if cursor is None or left == 0:
                 return
+            filters.pop("offset", None)  # the cursor is past it
 
     async def result(self, job_id: str, *, wait: float = 0) -> Outcome:
         """How the job ended, or where it is after so many seconds."""

@@ -13,6 +13,7 @@ from headway_client.requests import Request
 from headway_client.values import Artifact, Attempt, Enqueued, Job, Outcome, Page, read
 
 _LONGEST_WAIT_S = 30.0
+_LONGEST_PAGE = 200
 
 
 def new_job(kind: str, payload: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,6 +43,10 @@ def jobs(cursor: str | None, limit: int, filters: Mapping[str, Any]) -> Request[
 
     query = {name: to_json(value) for name, value in filters.items()} | {"cursor": cursor, "limit": limit}
     return Request("GET", "/jobs", shape, query=query)
+
+
+def page_size(left: int | None) -> int:
+    return _LONGEST_PAGE if left is None else min(left, _LONGEST_PAGE)
 
 
 def result(job_id: str, wait_s: float) -> Request[Outcome]:
