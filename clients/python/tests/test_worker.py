@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 import logging
 import os
@@ -33,6 +34,7 @@ from headway_client import (
     NotAllowed,
     Retry,
     Spawn,
+    Unauthorized,
     Worker,
 )
 from headway_client.logs import JsonFormatter, job
@@ -394,6 +396,70 @@ def test_a_function_that_does_not_end_does_not_keep_the_worker(
             worker.kill()
     given_back = client.get(job.id)
     assert (given_back.status, given_back.tries, given_back.fields["losses"]) == ("queued", 0, 0)
+
+
+def test_a_function_that_outlives_the_grace_of_an_embedded_worker_is_named(
+    client: Client, working: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    worker = working.new(grace=0.05)
+    began, end = threading.Event(), threading.Event()
+
+    @worker.handler("welcome")
+    def welcome() -> None:
+        began.set()
+        end.wait(60)
+
+    working(worker)
+    job = client.enqueue("welcome")
+    assert began.wait(30)
+    worker.stop()
+    _until(lambda: "worker stopped" in caplog.text)
+    end.set()
+    said = [each for each in caplog.records if "runs on" in each.message]
+    assert [each.__dict__["job_id"] for each in said] == [job.id]
+    assert "after its job was given back" in said[0].message
+    assert client.get(job.id).status == "queued"
+
+
+def test_a_worker_whose_key_is_refused_from_the_start_ends(
+    app: Headway, server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    narrow = app.create_api_key("other", "worker", queues=["other"]).text
+    for key, error in (("hw_live_wrong", Unauthorized), (narrow, NotAllowed)):
+        caplog.clear()
+        worker = Worker(Client(server.address, key=key), queues={"mail": 1})
+        worker.handler("welcome")(lambda: None)
+        with pytest.raises(error):
+            asyncio.run(worker.arun())
+        (said,) = [each for each in caplog.records if each.levelname == "ERROR"]
+        assert "headway keys create" in said.message
+
+
+def test_a_worker_whose_key_is_refused_later_asks_again_with_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
+    problem = '{"code": "Unauthorized", "detail": "no such key", "fix": "make one"}'
+    claims: list[float] = []
+
+    def server(asked: Any) -> bytes:
+        if not asked.target.endswith("/claim"):
+            return answer(401, problem, content_type="application/problem+json", connection="close")
+        claims.append(time.monotonic())
+        if len(claims) in (1, 5):
+            return answer(200, '{"jobs": [], "lease_expires_at": "2099-01-02T03:04:05Z"}', connection="close")
+        return answer(401, problem, content_type="application/problem+json", connection="close")
+
+    with serving(server) as front:
+        worker = Worker(Client(front.url, key="hw_x"), queues={"mail": 1})
+        worker.handler("welcome")(lambda: None)
+        thread = threading.Thread(target=lambda: asyncio.run(worker.arun()), daemon=True)
+        thread.start()
+        _until(lambda: len(claims) >= 6)
+        worker.stop()
+        thread.join(30)
+    pauses = [after - before for before, after in itertools.pairwise(claims[1:5])]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 1.5
+    assert len([each for each in caplog.records if each.levelname == "ERROR"]) == 2  # one each time that it begins
 
 
 def test_a_function_that_raises_stop_iteration_fails(client: Client, working: Any) -> None:

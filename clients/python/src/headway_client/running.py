@@ -125,7 +125,8 @@ class Running:
     def _leave_thread(self) -> None:
         if self.thread is not None and not self.thread.done() and not self.thread.cancel():
             self.keeps_slot = True
-            log.warning("its thread runs on and keeps its slot: a thread cannot be ended")
+            if not self.ctx.worker_stops:  # it has a last moment then
+                log.warning("its thread runs on and keeps its slot: a thread cannot be ended")
 
 
 def _traceback(error: BaseException) -> str:

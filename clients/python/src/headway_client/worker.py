@@ -41,6 +41,9 @@ _WAIT_S = 20.0
 _AT_ONCE = 500  # ends in one request
 _FIRST_BEAT_S = 5.0
 _TOO_OFTEN_S = 0.2
+_REFUSED = (401, 403, 422)  # the same claim would be refused again, until somebody changes the key or the worker
+_LONGEST_PAUSE_S = 10.0
+_LONGEST_REFUSED_S = 60.0
 _LAST_MOMENT_S = 2.0  # for plain functions that look at `ctx.canceled` when the grace period is over
 _KEPT = "outcomes cannot be written: they are kept"
 
@@ -51,6 +54,9 @@ class Worker:
 
     Plain functions run in threads, async ones on the event loop. On SIGTERM or SIGINT it claims no more, lets its jobs
     run for the grace period, and gives back those that are left, uncharged. A second signal ends the grace period.
+
+    A worker whose very first claims are refused, because of its key or its queues, ends and raises that error. One
+    whose key is refused later asks again with growing pauses, up to a minute.
     """
 
     def __init__(
@@ -140,6 +146,7 @@ class Worker:
             self._free = {queue: asyncio.Semaphore(slots) for queue, slots in self._queues.items()}
             self._beat_s = min(_FIRST_BEAT_S, self._longest_beat_s)
             self._sooner = asyncio.Event()
+            self._accepted = False  # whether the server has ever taken a claim of this worker
             log.info("worker started", extra={"worker_id": self.worker_id, "queues": self._queues, "pid": os.getpid()})
             claims = [asyncio.create_task(self._claim_from(queue)) for queue in self._queues]
             others = [asyncio.create_task(self._beat()), asyncio.create_task(self._settle())]
@@ -169,7 +176,7 @@ class Worker:
     # claims
 
     async def _claim_from(self, queue: str) -> None:
-        slots, failures = self._free[queue], 0
+        slots, failures, refused = self._free[queue], 0, False
         while True:
             await slots.acquire()
             taken = 1
@@ -183,16 +190,21 @@ class Worker:
                 while True:
                     try:
                         jobs = await self._claim(queue, taken, claim_id)
-                        failures = 0
+                        failures, refused, self._accepted = 0, False, True
                         break
                     except (Unavailable, ApiError, UnexpectedAnswer) as error:
                         failures += 1
-                        if isinstance(error, ApiError) and error.status in (401, 403, 422):
-                            log.error("the server refuses this worker's claims", extra={"error": str(error)})
+                        if isinstance(error, ApiError) and error.status in _REFUSED:
+                            if not refused:
+                                self._say_refused(queue, error)
+                            if not self._accepted:
+                                raise
+                            refused = True
                         elif failures == 1:
                             log.warning("a claim failed: it is repeated", extra={"error": str(error)})
                         # the same claim again: what it brought the first time is not lost
-                        await asyncio.sleep(min(0.2 * 2 ** min(failures, 6), 10.0))
+                        longest_s = _LONGEST_REFUSED_S if refused else _LONGEST_PAUSE_S
+                        await asyncio.sleep(min(0.2 * 2 ** min(failures, 9), longest_s))
                 for job in jobs:
                     self._start(job)
                     taken -= 1
@@ -201,6 +213,13 @@ class Worker:
                     slots.release()
             if not jobs and time.monotonic() - began < _TOO_OFTEN_S:
                 await asyncio.sleep(_TOO_OFTEN_S)  # a server that does not wait must not be asked without a pause
+
+    def _say_refused(self, queue: str, error: ApiError) -> None:
+        does = f"it asks again, at least every {_LONGEST_REFUSED_S:g} s" if self._accepted else "it ends"
+        fix = "give it a key of role worker that is for its queues and kinds (headway keys create NAME --role worker)"
+        log.error(
+            f"the server refuses this worker's claims, so {does}: {fix}", extra={"error": str(error), "queue": queue}
+        )
 
     async def _claim(self, queue: str, limit: int, claim_id: str) -> list[dict[str, Any]]:
         body = {
@@ -426,6 +445,13 @@ class Worker:
                 threads = [asyncio.wrap_future(run.thread) for run in left if run.thread is not None]
                 if threads:
                     await asyncio.wait(threads, timeout=_LAST_MOMENT_S)
+                for run in left:
+                    if run.thread is not None and not run.thread.done():
+                        log.warning(
+                            "its function runs on after its job was given back, as a thread cannot be ended: let it "
+                            "look at ctx.canceled, or end the process",
+                            extra={"job_id": run.ctx.job_id, "kind": run.ctx.kind, "fence": run.ctx.fence},
+                        )
                 if any(run.dropped for run in runs):
                     # releases what it does not name any more: the second, what was claimed since the last heartbeat
                     await self._say_held([])
