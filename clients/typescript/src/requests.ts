@@ -166,8 +166,8 @@ export async function sleep(seconds: number, signal?: AbortSignal): Promise<void
 }
 
 /** Growing pauses in seconds, none of them twice the same. */
-export function backoff(failures: number, first: number): number {
-  return Math.min(first * 2 ** Math.min(failures, 10), LONGEST_PAUSE_S) * (0.75 + Math.random() / 2);
+export function backoff(failures: number, first: number, longest = LONGEST_PAUSE_S): number {
+  return Math.min(first * 2 ** Math.min(failures, 10), longest) * (0.75 + Math.random() / 2);
 }
 
 /** Calls it with a signal that aborts after so many seconds, or with the given one; leaves no timer or listener. */

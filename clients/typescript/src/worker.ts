@@ -34,6 +34,9 @@ const WAIT_S = 20; // for work
 const FIRST_BEAT_S = 5; // until the lease is known
 const LONGEST_BEAT_S = 20;
 const TOO_OFTEN_S = 0.2;
+const REFUSED = [401, 403, 422]; // the same claim would be refused again, until somebody changes the key or the worker
+const LONGEST_PAUSE_S = 10;
+const LONGEST_REFUSED_S = 60;
 const SIGN_OFF_S = 10;
 const LAST_MOMENT_S = 2; // for handlers that listen to `ctx.signal` when the grace period is over
 const UPLOAD_S = 3600; // a large file may take long; the job's own timeout ends it
@@ -41,6 +44,9 @@ const UPLOAD_S = 3600; // a large file may take long; the job's own timeout ends
 /**
  * Runs jobs of some queues. `run` works until `stop`, SIGTERM or SIGINT: then it claims no more, lets its jobs run for
  * the grace period, and gives back those that are left, uncharged. A second signal ends the grace period.
+ *
+ * A worker whose very first claims are refused, because of its key or its queues, ends: `run` throws that error. One
+ * whose key is refused later asks again with growing pauses, up to a minute.
  */
 export class Worker {
   /** New at each start. */
@@ -61,6 +67,8 @@ export class Worker {
   #beatS: number;
   #sooner = new AbortController();
   #registered = false;
+  /** Whether the server has ever taken a claim of this worker. */
+  #accepted = false;
   #began = false;
   #leftRunning = false;
 
@@ -109,8 +117,12 @@ export class Worker {
     this.#logger.info("worker started", { queues: Object.fromEntries(this.#queues), pid: process.pid });
     const beats = this.#beats();
     try {
-      await Promise.all([...this.#queues].map(([queue, slots]) => this.#claimFrom(queue, slots)));
+      const claims = await Promise.allSettled(
+        [...this.#queues].map(([queue, slots]) => this.#claimFrom(queue, slots)),
+      );
       await this.#finish();
+      // a worker that does not claim any more must not look alive
+      for (const each of claims) if (each.status === "rejected") throw each.reason;
     } finally {
       this.#over.abort(new Stopped("stopping", "the worker has stopped"));
       this.#sooner.abort();
@@ -144,7 +156,9 @@ export class Worker {
         if (jobs.length === 0 && performance.now() - began < TOO_OFTEN_S * 1000) await sleep(TOO_OFTEN_S, signal);
       }
     } catch (error) {
-      if (!signal.aborted) throw error;
+      if (signal.aborted) return;
+      this.stop();
+      throw error;
     }
   }
 
@@ -167,24 +181,38 @@ export class Worker {
       wait: WAIT_S,
       repeatable: false,
     };
+    let refused = false;
     for (let failures = 0; ; failures++) {
       try {
         this.#registered = true;
         const { said, answer } = await this.#ask(request, signal);
+        this.#accepted = true;
         this.#lease(said.lease_expires_at, answer);
         return said.jobs;
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof HeadwayError)) throw error;
-        if (error instanceof ApiError && [401, 403, 404, 422].includes(error.status)) {
-          this.#logger.error("the server refuses this worker's claims", { error: error.message });
+        if (error instanceof ApiError && REFUSED.includes(error.status)) {
+          if (!refused) this.#sayRefused(queue, error);
+          if (!this.#accepted) {
+            this.#registered = false; // there is nothing to sign off
+            throw error;
+          }
+          refused = true;
         } else if (failures === 0) {
           this.#logger.warning("a claim failed: it is repeated", { error: error.message });
         }
         // the same claim again: what it brought the first time is not lost
-        await sleep(backoff(failures + 1, 0.2), signal);
+        await sleep(backoff(failures + 1, 0.2, refused ? LONGEST_REFUSED_S : LONGEST_PAUSE_S), signal);
       }
     }
+  }
+
+  #sayRefused(queue: string, error: ApiError): void {
+    const does = this.#accepted ? `it asks again, about every ${LONGEST_REFUSED_S} s` : "it ends";
+    const command = "headway keys create NAME --role worker";
+    const fix = `give it a key of role worker that is for its queues and kinds (${command})`;
+    this.#logger.error(`the server refuses this worker's claims, so ${does}: ${fix}`, { error: error.message, queue });
   }
 
   #lease(expiresAt: string, answer: Answer): void {

@@ -5,7 +5,15 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { after, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type Context, handler, type LogLine, outcome, Worker, type WorkerOptions } from "@headway/client";
+import {
+  type Context,
+  handler,
+  type LogLine,
+  outcome,
+  Unauthorized,
+  Worker,
+  type WorkerOptions,
+} from "@headway/client";
 import { z } from "zod";
 import { Proxy } from "./proxy.js";
 import { killServer, newClient, until, workerClient } from "./served.js";
@@ -191,6 +199,29 @@ describe("worker", { concurrency: true }, () => {
     assert.deepEqual([ended.status, /its outcome was refused/.test(ended.error ?? "")], ["dead", true]);
     assert.equal((await client.attempts(small.id)).length, 1);
     await holding.end();
+  });
+
+  it("a worker whose key is refused ends if it is from the start, and else asks again", async (t) => {
+    const lines: LogLine[] = [];
+    const log = (line: LogLine) => void lines.push(line);
+    const options = { handlers: { play: handler(z.unknown(), () => 1) }, log };
+    const refused = new Worker(newClient({ key: "hw_live_wrong" }), { queues: { a: 1, b: 1 }, ...options });
+    await assert.rejects(refused.run({ handleSignals: false }), Unauthorized);
+    assert.match(lines.find((line) => line.level === "error")?.message ?? "", /it ends: .*headway keys create/);
+    lines.length = 0;
+    const proxy = await new Proxy().start();
+    t.after(() => proxy.close());
+    const away = { status: 401, body: '{"code": "Unauthorized", "detail": "no such key"}' };
+    const none = { status: 200, body: '{"jobs": [], "lease_expires_at": "2099-01-02T03:04:05Z"}' };
+    proxy.fate = ({ path }, turn) => (path.endsWith("/claim") && turn === 1 ? none : away);
+    const { end } = working({ queues: { a: 1 }, url: proxy.address, ...options });
+    await until(
+      () => proxy.of("/claim").length,
+      (count) => count >= 4,
+      "more claims",
+    );
+    await end();
+    assert.equal(lines.filter((line) => line.level === "error").length, 1);
   });
 
   it("a handler stores files with its attempt", async () => {
