@@ -101,13 +101,13 @@ export class Context {
     return this.#stopping;
   }
 
-  /** Show how much is done, from 0 to 1, with the next heartbeat. */
+  /** Show how much is done, from 0 to 1, with the next heartbeat, or when it ends. */
   progress(part: number, note?: string): void {
     this.#said.progress = Math.min(Math.max(Number.isFinite(part) ? part : 0, 0), 1);
     if (note !== undefined) this.#said.note = note.toWellFormed();
   }
 
-  /** Add a line to the job's log, with the next heartbeat. */
+  /** Add a line to the job's log, with the next heartbeat, or when it ends. */
   log(line: string): void {
     this.#said.log = `${this.#said.log ?? ""}${line.toWellFormed()}\n`.slice(-LONGEST_LOG);
   }
@@ -135,6 +135,11 @@ export class Context {
   /** @internal */
   abort(reason: Stopped): void {
     this.#abort.abort(reason);
+  }
+
+  /** Whether there is something that no heartbeat has told. @internal */
+  get hasSaid(): boolean {
+    return Object.keys(this.#said).length > 0;
   }
 
   /** What to report now. @internal */

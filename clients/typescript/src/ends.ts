@@ -21,6 +21,8 @@ interface Ended {
 /** What the worker does about what was written. */
 export interface Owner {
   readonly workerId: string;
+  /** Send a heartbeat now, with what jobs have said. */
+  report(): Promise<void>;
   /** The job is over for this worker. */
   forget(run: Running): void;
   /** The machine's next step is this worker's to run now, in the same slot. */
@@ -73,6 +75,7 @@ export class Ends {
   }
 
   async #write(batch: Ended[]): Promise<void> {
+    if (batch.some(({ run }) => run.ctx.hasSaid)) await this.owner.report(); // no heartbeat names them afterwards
     for (let failures = 0; ; failures++) {
       batch = batch.filter(({ run }) => !run.dropped);
       if (batch.length === 0) return;

@@ -88,6 +88,7 @@ export class Worker {
     this.#logger = new Logger(client.settings.logLevel, sink, { worker_id: this.workerId });
     const owner: Owner = {
       workerId: this.workerId,
+      report: () => this.#sayHeld([...this.#running.values()], this.#over.signal),
       forget: (run) => this.#forget(run),
       goOn: (run, job) => this.#goOn(run, job),
       lose: (reason) => this.#lose(reason),

@@ -89,14 +89,14 @@ class Context:
         return self._stop.wait(seconds)
 
     def progress(self, part: float, note: str | None = None) -> None:
-        """Show how much is done, from 0 to 1, with the next heartbeat."""
+        """Show how much is done, from 0 to 1, with the next heartbeat, or when it ends."""
         with self._lock:
             self._said["progress"] = min(max(0.0, part), 1.0)  # in this order, NaN becomes 0
             if note is not None:
                 self._said["note"] = str(note)
 
     def log(self, line: str) -> None:
-        """Add a line to the job's log, with the next heartbeat."""
+        """Add a line to the job's log, with the next heartbeat, or when it ends."""
         with self._lock:
             self._said["log"] = self._said.get("log", "") + line + "\n"
 
@@ -122,6 +122,11 @@ class Context:
 
     def ask_to_stop(self) -> None:
         self._stop.set()
+
+    @property
+    def has_said(self) -> bool:
+        """Whether there is something that no heartbeat has told."""
+        return bool(self._said)
 
     def take_said(self) -> dict[str, Any]:
         with self._lock:

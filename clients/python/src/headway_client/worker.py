@@ -312,6 +312,8 @@ class Worker:
 
     async def _write(self, batch: list[tuple[Running, dict[str, Any]]]) -> None:
         """Until it is written, or the jobs are not this worker's any more."""
+        if any(run.ctx.has_said for run, _ in batch):
+            await self._say_held(list(self._running.values()))  # their last words: no heartbeat names them afterwards
         failures = 0
         shape = partial(_having, "lost", "continued")
         while batch := [(run, said) for run, said in batch if not run.dropped]:
