@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import psycopg
 import pytest
 
@@ -15,6 +16,7 @@ from headway import Headway
 from headway.api import Api
 from headway.api.chapters import ROUTES
 from headway.api.document.examples import EXAMPLES
+from headway.api.document.openapi import document
 from headway.api.wire import bodies, problems
 from headway.model.key_text import new_key
 from tests.api.conftest import Client
@@ -286,6 +288,24 @@ def test_a_method_that_is_not_there_names_those_that_are(client: Any, keys: dict
         ("/jobs/x", "DELETE, GET, HEAD, PATCH"),
     ):
         assert ask("OPTIONS", path).headers["allow"] == allowed
+
+
+def test_every_answer_has_an_example_that_fits_its_schema() -> None:
+    described = document(ROUTES)
+    schemas = described["components"]["schemas"]
+    refs = {
+        content["schema"]["$ref"].rpartition("/")[2]
+        for methods in described["paths"].values()
+        for operation in methods.values()
+        for answer in operation["responses"].values()
+        for kind, content in answer.get("content", {}).items()
+        if "json" in kind and "$ref" in content["schema"]
+    }
+    assert len(refs) > 70
+    for name in refs:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": described["components"]}
+        (example,) = schemas[name]["examples"]
+        jsonschema_rs.validator_for(schema).validate(example)
 
 
 def test_every_example_of_the_document_is_accepted(app: Headway, client: Any, keys: dict[str, str]) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from headway.api.document.examples import EXAMPLES
+from headway.api.document.samples import sample
 from headway.api.routes import PREFIX, Route
-from headway.api.wire.problems import MEDIA_TYPE, TITLES, Problem
+from headway.api.wire.problems import MEDIA_TYPE, TITLES, Problem, problem_of
+from headway.errors import NotFound
 from headway.version import __version__
 
 _REF = "#/components/schemas/{name}"
@@ -30,6 +32,7 @@ _RETRY_AFTER = {"Retry-After": {"description": "After how many seconds to try ag
 _REPLAYED = {
     "Idempotent-Replayed": {"description": "true if this request was done before.", "schema": {"enum": ["true"]}}
 }
+_PROBLEM = msgspec.to_builtins(problem_of(NotFound("there is no job 0197a5c2"), "5f0c8f6f5a2b4c1d")[0])
 _ETAG = {"ETag": {"description": "The version of what is shown, for If-Match.", "schema": _TEXT}}
 _PRINTABLE = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 
@@ -41,6 +44,11 @@ def document(routes: Sequence[Route], root_path: str = "") -> dict[str, Any]:
         types += [each for each in (route.body, *route.answers.values()) if each is not None and each not in types]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     found = {id(each): schema for each, schema in zip(types, schemas, strict=True)}
+    answers = {id(each) for route in routes for each in (Problem, *route.answers.values())}
+    for each, schema in zip(types, schemas, strict=True):
+        if id(each) in answers and "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            components[name]["examples"] = [_PROBLEM if each is Problem else sample(components[name], components)]
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, found, routes)

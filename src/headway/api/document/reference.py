@@ -40,6 +40,7 @@ class Operation:
         self.fields = list(_fields(content.get("schema", {}), components))
         self.example: Any = content.get("example")
         self.answers: list[tuple[str, str]] = []
+        self.answer_examples: dict[str, Any] = {}  # by the status
         self.problems: list[str] = []
         for status, answer in said["responses"].items():
             kinds = answer.get("content", {})
@@ -48,6 +49,9 @@ class Operation:
             else:
                 words = [type_of(each["schema"]) if "json" in kind else kind for kind, each in kinds.items()]
                 self.answers.append((status, " or ".join(words) or "nothing"))
+                schema = kinds.get("application/json", {}).get("schema", {})
+                for example in components.get(type_of(schema), {}).get("examples", ()):
+                    self.answer_examples[status] = example
 
 
 def operations(document: Mapping[str, Any]) -> dict[str, list[Operation]]:
@@ -124,16 +128,26 @@ def _anchor(name: str) -> str:
     return name.replace(" ", "-")
 
 
+def _shown(example: Any) -> str:
+    return f"<pre>{escape(json.dumps(example, indent=2, ensure_ascii=False))}</pre>"
+
+
 def _operation(each: Operation) -> str:
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code><td>{where}<td>{escape(kind)}<td>{_prose(text)}"
         for name, where, kind, text in each.parameters
     )
     rows += "".join(f"<tr><td><code>{escape(name)}</code><td>body<td>{escape(kind)}<td>" for name, kind in each.fields)
-    example = "" if each.example is None else f"<pre>{escape(json.dumps(each.example, indent=2))}</pre>"
-    answers = "".join(f"<li><code>{status}</code> {escape(kind)}" for status, kind in each.answers)
+    example = "" if each.example is None else _shown(each.example)
+    answers = "".join(_answer(each, status, kind) for status, kind in each.answers)
     return (
         f'<details id="{each.name}"><summary><span class=method>{each.method}</span> <code>{escape(each.path)}</code> '
         f"{_prose(each.summary)}</summary><p><small>{', '.join(each.roles)}</small></p><table>{rows}</table>{example}"
         f"<ul>{answers}<li>problems: {', '.join(each.problems)}</ul></details>"
     )
+
+
+def _answer(each: Operation, status: str, kind: str) -> str:
+    found = each.answer_examples.get(status)
+    example = "" if found is None else f"<details><summary>example</summary>{_shown(found)}</details>"
+    return f"<li><code>{status}</code> {escape(kind)}{example}"
