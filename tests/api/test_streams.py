@@ -107,6 +107,35 @@ def test_each_stream_is_told_what_changed_since_its_own_beginning(
     loop.run_until_complete(watch())
 
 
+def test_a_job_is_told_to_be_over_after_its_last_attempt(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it ends between the look that found it running and the read that shows it."""
+    acme, store, worker = app.tenant("acme"), app.store, new_worker()
+    job_id = acme.enqueue("report").id
+    store.run(store.ops.register(worker))
+    read = streams._Poller._read
+
+    async def read_late(poller: Any, ids: list[str]) -> Any:
+        if ids:
+            (claim,) = claims
+            await store.arun(store.ops.settle(worker.id, [settlement(claim, "dead", error="no")]))
+        return await read(poller, ids)
+
+    claims: list[Any] = []
+
+    async def watch() -> None:
+        headers = {"Authorization": f"Bearer {keys['producer']}"}
+        async with Stream(api, f"/api/v1/jobs/{job_id}/stream", headers) as stream:
+            await until(stream, "job")
+            monkeypatch.setattr(streams._Poller, "_read", read_late)
+            claims.extend(await store.arun(store.ops.claim(worker.id, "default", 1)))
+            told = await until(stream, "job")
+            assert [(name, said["status"]) for name, _, said in told] == [("attempt", "failed"), ("job", "dead")]
+
+    loop.run_until_complete(watch())
+
+
 def test_whatever_was_the_last_event_nothing_is_lost_and_nothing_told_twice(
     app: Headway, api: Api, loop: Any, keys: dict[str, str]
 ) -> None:

@@ -249,13 +249,16 @@ class _Poller:
             job_id: [each for each in listeners[job_id] if each.seen != _without_log(watched)]
             for job_id, watched in now.items()
         }
-        jobs = {job.id: said_of(job) for job in await self._read([job_id for job_id, of_job in news.items() if of_job])}
+        jobs = {job.id: job for job in await self._read([job_id for job_id, of_job in news.items() if of_job])}
+        # as they are by now: a client that is told that its job is over expects to have been told of every attempt
+        now |= {job.id: watched_of(job) for job in jobs.values()}
+        said = {job.id: said_of(job) for job in jobs.values()}
         for job_id, watched in now.items():
             ended = any(_ended(each.seen) < _ended(watched) for each in news[job_id])
             attempts = await self._verbs.aattempts(job_id, raw=True) if ended else []
             logs: dict[int, bytes] = {}
             for each in listeners[job_id]:
-                each.tell(watched, attempts, jobs.get(job_id) if each in news[job_id] else None, logs)
+                each.tell(watched, attempts, said.get(job_id) if each in news[job_id] else None, logs)
 
     async def _watched(self, log_ends: dict[str, int | None]) -> dict[str, Watched]:
         return {each.id: each for each in await self._verbs.awatched(log_ends)}
