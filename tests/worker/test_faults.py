@@ -8,6 +8,7 @@ import sys
 from datetime import datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from headway import Context
@@ -262,6 +263,29 @@ def test_it_has_reaped_them_when_it_claims_for_the_first_time(harness: WorkerHar
     harness.enqueue(*(looks.build() for _ in range(5)))
     harness.drain()
     assert seen == ["scheduled"] * 5
+
+
+@pytest.mark.skipif(host.machine() is None, reason="needs /proc")
+@pytest.mark.parametrize("live_store", ["postgres"], indirect=True)  # SQLite has no locks of rows
+def test_a_job_that_was_locked_is_reaped_by_a_later_round(harness: WorkerHarness, lines: Any) -> None:
+    @harness.job(backoff="0s")
+    async def works() -> None:
+        pass
+
+    gone = _register(harness, *_dead_process())
+    (job_id,) = harness.enqueue(works.build())
+    harness.store.run(harness.store.ops.claim(gone, "default", 1))
+    with psycopg.connect(harness.store.url) as other:
+        other.execute("select from headway.jobs where id = %s for update", [job_id])
+
+        async def story() -> None:
+            await harness.until(lambda: bool(lines("worker started")))
+            assert harness.get(job_id).status == "running"
+            other.rollback()
+            await harness.until_status(job_id, "succeeded")
+
+        harness.while_working(harness.worker(settings={"reap_every_ms": 50}), story)
+    assert [each.status for each in harness.attempts(job_id)] == ["lost", "succeeded"]
 
 
 def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(harness: WorkerHarness) -> None:

@@ -129,11 +129,15 @@ class Maintenance:
         return self._settings.reap_every_ms / 1_000 * max(1.0, self._lease.workers / 3)
 
     async def _reap_gone(self) -> None:
-        workers = await self._database.run(self._ops.workers())
-        gone = [worker.id for worker in workers if is_gone(worker)]
+        gone = await self._gone()
         if gone:
             await self._reap(gone)
-        self._reaped_local = True
+            # a job that somebody had locked is left to the next round: its worker is still there
+            gone = await self._gone()
+        self._reaped_local = not gone
+
+    async def _gone(self) -> list[str]:
+        return [worker.id for worker in await self._database.run(self._ops.workers()) if is_gone(worker)]
 
     async def _reap(self, gone: list[str]) -> None:
         while True:
