@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 import json
 import logging
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypedDict
 
-import httpx2
 import pytest
 from headway_client import (
     Artifact,
@@ -34,7 +30,6 @@ from headway_client import (
     NotAllowed,
     Retry,
     Spawn,
-    Unauthorized,
     Worker,
 )
 from headway_client.logs import JsonFormatter, job
@@ -42,7 +37,6 @@ from headway_client.worker import beat_after
 from pydantic import BaseModel
 
 from headway import Headway
-from tests.connectors.loopback import answer, serving
 
 
 @dataclasses.dataclass
@@ -296,172 +290,6 @@ def test_what_no_json_can_hold_harms_only_its_own_job(client: Client, working: A
     assert (ended.status, "nan has no JSON" in str(ended.error)) == ("dead", True), ended
 
 
-def test_a_worker_that_stops_gives_its_jobs_back(app: Headway, client: Client, working: Any) -> None:
-    worker = working.new(grace=0.1)
-    release = threading.Event()
-
-    @worker.handler("welcome")
-    async def welcome(user_id: int) -> None:
-        await asyncio.sleep(60)
-
-    @worker.handler("report")
-    def report() -> str:
-        release.wait(30)
-        return "done"
-
-    working(worker)
-    left, ends = client.enqueue("welcome", {"user_id": 1}), client.enqueue("report")
-    _until(lambda: {client.get(each.id).status for each in (left, ends)} == {"running"})
-    time.sleep(0.01)
-    release.set()
-    worker.stop()
-    _until(lambda: worker.worker_id not in [each.id for each in app.workers()])
-    job = client.get(left.id)
-    assert (job.status, job.tries, job.fields["losses"]) == ("queued", 0, 0)
-    assert client.result(ends.id).unwrap() == "done"
-
-
-def test_a_handler_that_gives_way_to_a_stopping_worker_runs_again(client: Client, working: Any) -> None:
-    worker = working.new(grace=30.0)
-    began = threading.Semaphore(0)
-
-    def wait(ctx: Context) -> None:
-        assert (ctx.canceled, ctx.stopping) == (False, False)
-        began.release()
-        _until(lambda: ctx.stopping)
-        assert not ctx.canceled  # the grace period is not over
-
-    @worker.handler("welcome")
-    def welcome(ctx: Context) -> str:
-        wait(ctx)
-        return "half of it"
-
-    @worker.handler("report")
-    def report(ctx: Context) -> Done:
-        wait(ctx)
-        return Done("all of it")
-
-    @worker.handler("order", step="start")
-    def order(ctx: Context) -> Next:
-        wait(ctx)
-        return Next("ship")
-
-    working(worker)
-    jobs = [client.enqueue(kind) for kind in ("welcome", "report", "order")]
-    for _ in jobs:
-        assert began.acquire(timeout=30)
-    worker.stop()
-    half, whole, step = jobs
-    _until(lambda: client.get(half.id).status == "queued")
-    assert [each.status for each in client.attempts(half.id)] == ["released"]
-    assert client.get(half.id).tries == 0
-    assert client.result(whole.id).unwrap() == "all of it"
-    assert (client.get(step.id).status, client.get(step.id).fields["step"]) == ("queued", "ship")
-
-
-_DEAF = """
-import sys, time
-from headway_client import Worker
-
-worker = Worker(queues={"mail": 1})
-
-@worker.handler("welcome")
-def welcome():
-    print("began", flush=True)
-    time.sleep(600)
-
-worker.run()
-"""
-
-
-@pytest.mark.parametrize(("grace", "signals"), [("100ms", 1), ("10m", 2)])
-def test_a_function_that_does_not_end_does_not_keep_the_worker(
-    grace: str, signals: int, app: Headway, server: Any, client: Client
-) -> None:
-    key = app.create_api_key("worker", "worker").text
-    job = client.enqueue("welcome")
-    environ = os.environ | {"HEADWAY_API": server.address, "HEADWAY_KEY": key, "HEADWAY_GRACE": grace}
-    with subprocess.Popen([sys.executable, "-c", _DEAF], env=environ, stdout=-1, stderr=-1, text=True) as worker:
-        try:
-            assert worker.stdout is not None
-            assert worker.stderr is not None
-            assert worker.stdout.readline() == "began\n"
-            worker.terminate()
-            if signals == 2:
-                while "stopping" not in worker.stderr.readline():
-                    assert worker.poll() is None
-                worker.terminate()
-            assert worker.wait(30) == 0
-        finally:
-            worker.kill()
-    given_back = client.get(job.id)
-    assert (given_back.status, given_back.tries, given_back.fields["losses"]) == ("queued", 0, 0)
-
-
-def test_a_function_that_outlives_the_grace_of_an_embedded_worker_is_named(
-    client: Client, working: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    worker = working.new(grace=0.05)
-    began, end = threading.Event(), threading.Event()
-
-    @worker.handler("welcome")
-    def welcome() -> None:
-        began.set()
-        end.wait(60)
-
-    working(worker)
-    job = client.enqueue("welcome")
-    assert began.wait(30)
-    worker.stop()
-    _until(lambda: "worker stopped" in caplog.text)
-    end.set()
-    said = [each for each in caplog.records if "runs on" in each.message]
-    assert [each.__dict__["job_id"] for each in said] == [job.id]
-    assert "after its job was given back" in said[0].message
-    assert client.get(job.id).status == "queued"
-
-
-def test_a_worker_whose_key_is_refused_from_the_start_ends(
-    app: Headway, server: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    narrow = app.create_api_key("other", "worker", queues=["other"]).text
-    for key, error in (("hw_live_wrong", Unauthorized), (narrow, NotAllowed)):
-        caplog.clear()
-        worker = Worker(Client(server.address, key=key), queues={"mail": 1})
-        worker.handler("welcome")(lambda: None)
-        with pytest.raises(error):
-            asyncio.run(worker.arun())
-        (said,) = [each for each in caplog.records if each.levelname == "ERROR"]
-        assert "headway keys create" in said.message
-
-
-def test_a_worker_whose_key_is_refused_later_asks_again_with_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
-    problem = '{"code": "Unauthorized", "detail": "no such key", "fix": "make one"}'
-    claims: list[float] = []
-
-    def server(asked: Any) -> bytes:
-        if not asked.target.endswith("/claim"):
-            return answer(401, problem, content_type="application/problem+json", connection="close")
-        claims.append(time.monotonic())
-        if len(claims) in (1, 5):
-            return answer(200, '{"jobs": [], "lease_expires_at": "2099-01-02T03:04:05Z"}', connection="close")
-        return answer(401, problem, content_type="application/problem+json", connection="close")
-
-    with serving(server) as front:
-        worker = Worker(Client(front.url, key="hw_x"), queues={"mail": 1})
-        worker.handler("welcome")(lambda: None)
-        thread = threading.Thread(target=lambda: asyncio.run(worker.arun()), daemon=True)
-        thread.start()
-        _until(lambda: len(claims) >= 6)
-        worker.stop()
-        thread.join(30)
-    pauses = [after - before for before, after in itertools.pairwise(claims[1:5])]
-    assert pauses == sorted(pauses)
-    assert pauses[-1] > 1.5
-    assert len([each for each in caplog.records if each.levelname == "ERROR"]) == 2  # one each time that it begins
-
-
 def test_a_function_that_raises_stop_iteration_fails(client: Client, working: Any) -> None:
     worker = working.new()
 
@@ -474,69 +302,6 @@ def test_a_function_that_raises_stop_iteration_fails(client: Client, working: An
     job = client.enqueue("welcome", max_attempts=1)
     ended = client.result(job.id, wait=30)
     assert (ended.status, "StopIteration" in str(ended.error)) == ("dead", True)
-
-
-def test_a_server_that_goes_away_loses_nothing(app: Headway, server: Any, client: Client, working: Any) -> None:
-    worker = working.new()
-    began, go = threading.Event(), threading.Event()
-
-    @worker.handler("welcome")
-    def welcome(user_id: int) -> int:
-        began.set()
-        assert go.wait(30)
-        return user_id
-
-    working(worker)
-    made = app.tenant("default").enqueue("welcome", {"user_id": 7})
-    assert began.wait(30)
-    server.stop()
-    go.set()
-    time.sleep(0.1)
-    server.start()
-    assert client.result(made.id, wait=30).unwrap() == 7
-    assert len(client.attempts(made.id)) == 1
-
-
-def test_a_worker_outlasts_a_proxy_that_knows_no_server(
-    app: Headway, server: Any, client: Client, working: Any
-) -> None:
-    """Its 404 refuses neither a claim nor an outcome; its 413 refuses what is too large, and only that."""
-    page = {"content_type": "text/html", "connection": "close"}
-    unknown = ["/worker/jobs/claim", "/worker/settle"]
-
-    def proxy(asked: Any) -> bytes:
-        path = asked.target.removeprefix("/api/v1")
-        if path in unknown:
-            unknown.remove(path)
-            return answer(404, "<html>", **page)
-        if len(asked.body) > 20_000:
-            return answer(413, "<html>", **page)
-        headers = {name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers}
-        said = httpx2.request(
-            asked.method, server.address + asked.target, content=asked.body, headers=headers, timeout=60
-        )
-        kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
-        return answer(said.status_code, said.content, connection="close", **kept)
-
-    with serving(proxy) as front:
-        worker = Worker(
-            Client(front.url, key=app.create_api_key("proxied", "worker").text), queues={"mail": 4}, heartbeat=0.1
-        )
-
-        @worker.handler("welcome")
-        async def welcome(size: int, ctx: Context) -> str:
-            if size:
-                ctx.log("y" * 30_000)
-                await asyncio.sleep(0.5)
-            return "x" * size
-
-        working(worker)
-        small = client.enqueue("welcome", {"size": 0})
-        assert client.result(small.id, wait=30).unwrap() == ""
-        assert (unknown, len(client.attempts(small.id))) == ([], 1)
-        large = client.result(client.enqueue("welcome", {"size": 30_000}).id, wait=30)
-        assert (large.status, "its outcome was refused" in (large.error or "")) == ("dead", True)
-        worker.stop()
 
 
 def test_heartbeats_follow_the_clock_of_the_server() -> None:
@@ -688,40 +453,3 @@ def test_a_result_too_large_for_a_row_comes_as_the_value(app: Headway, client: C
     assert found.artifact is not None
     assert client.get(job.id).result == {"$artifact": found.artifact.id}
     assert app.artifact(found.artifact.id).name == ".result.json"
-
-
-def test_a_worker_outlasts_answers_of_another_program(app: Headway, server: Any, client: Client, working: Any) -> None:
-    """Such as a page "we will be back soon" that is JSON and says 200."""
-    strange = {"/worker/jobs/claim": 1, "/worker/settle": 1, "/worker/heartbeat": 2}
-
-    def proxy(asked: Any) -> bytes:
-        path = asked.target.removeprefix("/api/v1")
-        if strange.get(path):
-            strange[path] -= 1
-            return answer(200, '{"status": "maintenance"}', content_type="application/json", connection="close")
-        headers = {name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers}
-        said = httpx2.request(
-            asked.method, server.address + asked.target, content=asked.body, headers=headers, timeout=60
-        )
-        kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
-        return answer(said.status_code, said.content, connection="close", **kept)
-
-    with serving(proxy) as front:
-        key = app.create_api_key("proxied", "worker").text
-        worker = Worker(Client(front.url, key=key), queues={"mail": 4}, heartbeat=0.05)
-
-        @worker.handler("welcome")
-        async def welcome() -> None:
-            await asyncio.sleep(60)
-
-        @worker.handler("report")
-        async def report() -> str:
-            return "done"
-
-        working(worker)
-        canceled, ends = client.enqueue("welcome"), client.enqueue("report")
-        assert client.result(ends.id, wait=20).unwrap() == "done"
-        _until(lambda: not any(strange.values()))
-        client.cancel(canceled.id)  # heartbeats go on
-        assert client.result(canceled.id, wait=20).status == "canceled"
-        worker.stop()
