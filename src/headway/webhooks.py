@@ -97,7 +97,9 @@ class EndpointKeys:
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         except ModuleNotFoundError as error:
-            raise ConfigError("the keys of webhooks need cryptography: pip install 'headway[connectors]'") from error
+            raise ConfigError(
+                "the keys of webhooks need cryptography: pip install 'headway-engine[connectors]'"
+            ) from error
         return Ed25519PrivateKey.from_private_bytes(self._seed)
 
 
@@ -131,7 +133,7 @@ def _holds_ed25519(key: bytes, signature: bytes, signed: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature as Wrong
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ModuleNotFoundError as error:
-        raise ConfigError("a public key needs cryptography: pip install 'headway[connectors]'") from error
+        raise ConfigError("a public key needs cryptography: pip install 'headway-engine[connectors]'") from error
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, signed)
     except (Wrong, ValueError):

@@ -136,9 +136,3 @@ def test_every_blocking_verb_has_an_async_twin() -> None:
     names = {name for name in dir(headway.Headway) if not name.startswith("_")}
     assert blocking | bulk <= names
     assert {f"a{name}" for name in blocking} <= names
-
-
-def test_the_version_is_the_distributions() -> None:
-    from importlib.metadata import version
-
-    assert headway.__version__ == version("headway")

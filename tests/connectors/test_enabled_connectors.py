@@ -73,7 +73,7 @@ def test_a_section_makes_a_kind_whose_errors_say_what_to_do_next(file: Path) -> 
         ("[connectors.test.ecco]", "unknown key 'ecco': did you mean 'echo'"),
         ("[connectors.test.echo]\nquue = 'x'", "unknown key 'quue': did you mean 'queue'"),
         ("[connectors.test.echo]\nmax_attempts = 0", "[connectors.test.echo] max_attempts"),
-        ("[connectors.test.missing]", "pip install 'headway[connectors]'"),
+        ("[connectors.test.missing]", "pip install 'headway-engine[connectors]'"),
         ("[connectors.test]\necho = 1", "[connectors.test.echo] is not a table"),
     ],
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from zipfile import ZipFile
 
 import headway_client
+import pytest
 
 import headway
 
@@ -45,18 +48,21 @@ def test_the_distributions_hold_what_they_need_and_run_in_a_bare_venv(tmp_path: 
 
     version = headway.__version__
     assert sorted(path.name for path in made.iterdir()) == [
-        f"headway-{version}-py3-none-any.whl",
-        f"headway-{version}.tar.gz",
         f"headway_client-{version}-py3-none-any.whl",
         f"headway_client-{version}.tar.gz",
+        f"headway_engine-{version}-py3-none-any.whl",
+        f"headway_engine-{version}.tar.gz",
     ]
-    for package, folder in (("headway", ROOT / "src"), ("headway_client", ROOT / "clients/python/src")):
-        with ZipFile(made / f"{package}-{version}-py3-none-any.whl") as wheel:
+    for built, package, folder in (
+        (f"headway_engine-{version}", "headway", ROOT / "src"),
+        (f"headway_client-{version}", "headway_client", ROOT / "clients/python/src"),
+    ):
+        with ZipFile(made / f"{built}-py3-none-any.whl") as wheel:
             packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
-            assert f"{package}-{version}.dist-info/licenses/LICENSE" in wheel.namelist()
+            assert f"{built}.dist-info/licenses/LICENSE" in wheel.namelist()
         assert packed == _sources(folder, package)
         assert f"{package}/py.typed" in packed
-        with tarfile.open(made / f"{package}-{version}.tar.gz") as sdist:
+        with tarfile.open(made / f"{built}.tar.gz") as sdist:
             names = {name.partition("/")[2] for name in sdist.getnames()}
         assert not [name for name in names if name.startswith(("tests", "bench", "clients", ".ci"))]
 
@@ -74,6 +80,47 @@ def test_the_distributions_hold_what_they_need_and_run_in_a_bare_venv(tmp_path: 
 
 def test_every_distribution_has_the_same_version() -> None:
     assert headway_client.__version__ == headway.__version__
+
+
+# `headway` on the public index is somebody else's package
+_STRANGER = re.compile(
+    r"(?<![\w./-])headway\[[a-z]"
+    r"|\b(?:pip|uv|uvx|pipx|poetry|pdm|conda)\b[^\n`]*?\b(?:install|add|wheel|download|uvx|--with)\b[^\n`]*?(?<![\w./@-])headway(?![\w.:/-])"
+)
+_EXTRAS = re.compile(r"headway-engine\[([a-z,]+)\]")
+
+
+def test_nobody_is_told_to_install_somebody_elses_package() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    hints = 0
+    for name in _run("git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        path = ROOT / name
+        if path == Path(__file__) or not path.is_file() or path.suffix in (".png", ".gz", ".sqlite3", ".db"):
+            continue
+        text = path.read_bytes().decode("utf-8", "replace")
+        assert not (found := _STRANGER.search(text)), f"{name}: {found[0]}"
+        for names in _EXTRAS.findall(text):
+            assert set(names.split(",")) <= extras.keys(), f"{name}: headway-engine[{names}]"
+            hints += 1
+    assert hints > 20
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "pip install headway",
+        "pip install --upgrade headway",
+        "pip install -U 'headway'",
+        "pip install 'headway[server]' headway-client",
+        "uv add headway",
+        "uv tool install headway==0.5",
+        "needs it: pip install \"\n  \"'headway[connectors]'",
+    ],
+)
+def test_the_rule_finds_what_names_the_strangers_package(said: str) -> None:
+    assert _STRANGER.search(said)
+    ours = said.replace("'headway", "'headway-engine").replace(" headway", " headway-engine")
+    assert not _STRANGER.search(ours.replace("headway-engine-client", "headway-client"))
 
 
 def _sources(folder: Path, package: str) -> set[str]:

@@ -87,7 +87,8 @@ class Exporter:
                 from prometheus_client import CollectorRegistry, ProcessCollector
             except ImportError as error:
                 raise ConfigError(
-                    f"metrics need prometheus-client, which is not installed ({error}): pip install 'headway[metrics]'"
+                    f"metrics need prometheus-client, which is not installed ({error}): "
+                    "pip install 'headway-engine[metrics]'"
                 ) from None
             self._registry = CollectorRegistry(auto_describe=False)
             ProcessCollector(registry=self._registry)

