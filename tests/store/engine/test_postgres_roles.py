@@ -194,7 +194,11 @@ def test_a_role_may_call_the_functions_that_the_reference_gives_it_and_no_others
             for name in ("worker", "app", "nobody")
         }
     everybody, operators = _documented("For applications"), _documented("For operators")
-    assert may["worker"] == everybody | _documented("For workers") | operators - {"grant_worker", "grant_app"}
+    assert may["worker"] == everybody | _documented("For workers") | operators - {
+        "grant_worker",
+        "grant_app",
+        "delete_tenant",
+    }
     for_own_tenant = {"queue_settings", "usage", "create_key", "list_keys", "revoke_key"}
     assert may["app"] == everybody | for_own_tenant
     assert may["nobody"] == set()

@@ -37,14 +37,14 @@ as $$
      and l.key_id = p_key_id
 $$;
 
--- Forget lists that are older than p_kept_ms; gives how many.
+-- Forget lists that are older than p_kept_ms, ten minutes (KEPT_MS of model/job_list.py) unless the owner says so; gives how many.
 create function headway.prune_lists(p_kept_ms bigint) returns bigint
 language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
   with gone as (
     delete from headway.job_lists l
-     where l.created_at <= headway.now() - p_kept_ms * interval '1 millisecond'
+     where l.created_at <= headway.now() - case when headway.is_owner() then p_kept_ms else greatest(p_kept_ms, 600000) end * interval '1 millisecond'
     returning 1
   )
   select count(*) from gone

@@ -42,7 +42,7 @@ as $$
      and r.answer is null
 $$;
 
--- Forget requests that are older than p_kept_ms; gives how many.
+-- Forget requests that are older than p_kept_ms, a day (KEPT_MS of model/request.py) unless the owner says so; gives how many.
 create function headway.prune_requests(p_kept_ms bigint, p_limit integer) returns bigint
 language sql security definer
 set search_path = pg_catalog, pg_temp
@@ -52,7 +52,7 @@ as $$
      where (r.tenant_id, r.key_id, r.route, r.key) in (
              select o.tenant_id, o.key_id, o.route, o.key
                from headway.requests o
-              where o.created_at <= headway.now() - p_kept_ms * interval '1 millisecond'
+              where o.created_at <= headway.now() - case when headway.is_owner() then p_kept_ms else greatest(p_kept_ms, 86400000) end * interval '1 millisecond'
               order by o.created_at
               limit p_limit
                 for update skip locked)

@@ -40,6 +40,45 @@ as $$
            false)
 $$;
 
+-- Whether the caller is the owner, or a member of it. For security definer functions, in which current_user is the owner.
+create function headway.is_owner() returns boolean
+language sql stable
+as $$
+  select pg_catalog.pg_has_role(
+    coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name, current_user, 'usage')
+$$;
+
+-- The usual retentions: Settings.retention_ms of config.py. An unknown name is kept forever.
+create function headway.usual_retention(p_name text) returns bigint
+language sql immutable
+as $$
+  select coalesce(
+    86400000 * case p_name
+      when 'succeeded' then 7
+      when 'canceled' then 30
+      when 'failed' then 30
+      when 'dead' then 90
+      when 'events' then 7
+      when 'failed_events' then 30
+      when 'fires' then 30
+      when 'audit' then 365
+      when 'stats_minutes' then 2
+      when 'stats_hours' then 60
+      when 'stats_days' then 730
+      when 'errors' then 90
+    end::bigint,
+    3153600000000)
+$$;
+
+-- How long something of this name (a retention) is kept at least, in milliseconds: for the owner what it asks for; for any other
+-- caller never less than the usual time, so that no worker's login erases what others did.
+create function headway.kept_at_least(p_name text, p_ms bigint) returns bigint
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case when headway.is_owner() then p_ms else greatest(p_ms, headway.usual_retention(p_name)) end
+$$;
+
 -- The tenant to act for: for a trusted caller the one it names, or null for all; for any other caller its own.
 -- Raises HW003 where the caller has no tenant, or names another one; HW008 where its tenant is suspended and it does
 -- not only read.

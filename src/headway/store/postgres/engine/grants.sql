@@ -93,8 +93,7 @@ begin
       headway.set_tenant_zone,
       headway.suspend_tenant,
       headway.resume_tenant,
-      headway.tenant_rows,
-      headway.delete_tenant
+      headway.tenant_rows
       to %I', v_worker);
   execute format(
     'grant select on

@@ -112,10 +112,11 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform headway.acting_tenant(u.tenant_id) from (select distinct unnest(p_tenants)) as u (tenant_id);
   insert into headway.artifact_trash (id, job_id, fence, store, path, since)
-  select u.id, u.job_id, 0, u.store, concat_ws('/', u.tenant_id, u.job_id, u.id), headway.now()
+  select u.id, u.job_id, 0, u.store, concat_ws('/', a.tenant_id, u.job_id, u.id), headway.now()
     from unnest(p_ids, p_tenants, p_jobs, p_stores) as u (id, tenant_id, job_id, store)
+    join (select t.tenant_id as named, headway.acting_tenant(t.tenant_id) as tenant_id
+            from (select distinct unnest(p_tenants)) as t (tenant_id)) as a on a.named is not distinct from u.tenant_id
    where not exists (select from headway.artifacts a where a.id = u.id)
   on conflict (id) do nothing;
 end

@@ -51,7 +51,9 @@ declare
   v_id uuid;
   v_count integer;
 begin
-  for v_line in select r.kind, r.queue, r.kept_ms from headway.retentions(p_status, p_older_than_ms) r loop
+  for v_line in
+    select r.kind, r.queue, r.kept_ms from headway.retentions(p_status, headway.kept_at_least(p_status, p_older_than_ms)) r
+  loop
     v_before := v_now - v_line.kept_ms * interval '1 millisecond';
     v_ids := v_ids || array(
       select j.id
@@ -163,12 +165,13 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_kept_ms bigint := headway.kept_at_least('audit', p_older_than_ms);
   v_count integer;
 begin
   -- ids follow the time: only the first entries can be old enough
   delete from headway.audit a
    where a.id in (select o.id from headway.audit o order by o.id limit p_limit for update skip locked)
-     and a.at < headway.now() - p_older_than_ms * interval '1 millisecond';
+     and a.at < headway.now() - v_kept_ms * interval '1 millisecond';
   get diagnostics v_count = row_count;
   return v_count;
 end

@@ -100,13 +100,14 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_kept_ms bigint := headway.kept_at_least('errors', p_older_than_ms);
   v_count integer;
 begin
   delete from headway.errors e
    where e.ctid = any (array(
            select o.ctid
              from headway.errors o
-            where o.last_seen_at < headway.now() - p_older_than_ms * interval '1 millisecond'
+            where o.last_seen_at < headway.now() - v_kept_ms * interval '1 millisecond'
             order by o.last_seen_at
             limit p_limit));
   get diagnostics v_count = row_count;

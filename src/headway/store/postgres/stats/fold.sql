@@ -234,6 +234,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_kept_ms bigint := headway.kept_at_least('stats_' || p_span || 's', p_older_than_ms);
   v_count integer;
 begin
   delete from headway.stats s
@@ -241,7 +242,7 @@ begin
            select o.ctid
              from headway.stats o
             where o.span = p_span
-              and o.at < headway.now() - p_older_than_ms * interval '1 millisecond'
+              and o.at < headway.now() - v_kept_ms * interval '1 millisecond'
             order by o.at
             limit p_limit));
   get diagnostics v_count = row_count;

@@ -413,6 +413,9 @@ set plan_cache_mode = force_custom_plan
 as $$
 declare
   v_now timestamptz := headway.now();
+  v_events_ms bigint := headway.kept_at_least('events', p_events_ms);
+  v_failed_ms bigint := headway.kept_at_least('failed_events', p_failed_ms);
+  v_fires_ms bigint := headway.kept_at_least('fires', p_fires_ms);
   v_events integer;
   v_fires integer;
 begin
@@ -421,7 +424,7 @@ begin
       from headway.events e
      where e.status = 'handled'
        and e.handled_at is not null
-       and e.handled_at < v_now - p_events_ms * interval '1 millisecond'
+       and e.handled_at < v_now - v_events_ms * interval '1 millisecond'
      order by e.handled_at
      limit p_limit
        for update skip locked
@@ -430,7 +433,7 @@ begin
       from headway.events e
      where e.status = 'failed'
        and e.handled_at is not null
-       and e.handled_at < v_now - p_failed_ms * interval '1 millisecond'
+       and e.handled_at < v_now - v_failed_ms * interval '1 millisecond'
      order by e.handled_at
      limit p_limit
        for update skip locked
@@ -451,7 +454,7 @@ begin
     select f.id
       from headway.fires f
      where f.event_id is null
-       and f.fired_at < v_now - p_fires_ms * interval '1 millisecond'
+       and f.fired_at < v_now - v_fires_ms * interval '1 millisecond'
      order by f.fired_at
      limit p_limit
        for update skip locked
