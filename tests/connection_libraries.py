@@ -357,9 +357,9 @@ class Sqlite3ByHand(Sqlite3):
 
 
 class Aiosqlite(AsyncUser):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
         super().__init__(on_file(path, "stdlib"))
-        self.conn = self.wait(aiosqlite.connect(path))
+        self.conn = self.wait(aiosqlite.connect(path, **options))
         self.conn.row_factory = lambda cursor, row: dict(enumerate(row))
 
     def execute(self, sql: str) -> None:
@@ -416,3 +416,4 @@ SQLITE_USERS: dict[str, Callable[[Path], User]] = {
 }
 if sys.version_info >= (3, 12):
     SQLITE_USERS["sqlite3 autocommit off"] = lambda path: Sqlite3(path, autocommit=False)
+    SQLITE_USERS["aiosqlite autocommit off"] = lambda path: Aiosqlite(path, autocommit=False)

@@ -16,6 +16,7 @@ from headway import errors
 from headway.store.foreign import sqlite_session
 from tests.connection_libraries import (
     SQLITE_USERS,
+    Aiosqlite,
     AlchemyConnection,
     Apsw,
     Boom,
@@ -135,9 +136,13 @@ def alone_alchemy(path: Path) -> User:
     return AlchemyConnection(f"sqlite:///{path}", on_file(path, "stdlib"), isolation_level="AUTOCOMMIT")
 
 
-ALONE: list[Callable[[Path], User]] = [alone_apsw, alone_django, alone_by_hand, alone_alchemy]
+def alone_aiosqlite(path: Path) -> User:
+    return Aiosqlite(path, isolation_level=None)
+
+
+ALONE: list[Callable[[Path], User]] = [alone_apsw, alone_django, alone_by_hand, alone_alchemy, alone_aiosqlite]
 if sys.version_info >= (3, 12):
-    ALONE.append(lambda path: Sqlite3(path, autocommit=True))
+    ALONE += [lambda path: Sqlite3(path, autocommit=True), lambda path: Aiosqlite(path, autocommit=True)]
 
 
 @pytest.mark.parametrize("connect", ALONE)

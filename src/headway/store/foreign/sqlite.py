@@ -73,8 +73,10 @@ def sqlite_session(conn: Any, *, library: Library | None = None, path: str | Non
 
 
 def still_open(conn: Any) -> Callable[[], bool]:
-    """A function that tells whether the transaction that `conn` is in now is still open."""
+    """A function that tells whether the transaction that `conn` is in now is still open; False if nobody can."""
     match library_of(conn):
+        case "sqlite3" if _begins_at_once(conn):
+            return lambda: False
         case "sqlalchemy":
             if hasattr(conn, "registry"):  # a scoped session
                 conn = conn()
@@ -84,6 +86,17 @@ def still_open(conn: Any) -> Callable[[], bool]:
         case "django":
             conn = conn.connection
     return partial(_in_transaction, conn)
+
+
+async def astill_open(conn: Any) -> Callable[[], bool]:
+    if library_of(conn) == "aiosqlite" and await conn._execute(_begins_at_once, conn._conn):
+        return lambda: False
+    return still_open(conn)
+
+
+def _begins_at_once(conn: Any) -> bool:
+    """Whether it is in a transaction all the time: Python 3.12's `autocommit=False` begins the next one at each end."""
+    return getattr(conn, "autocommit", -1) is False
 
 
 def _in_transaction(conn: Any) -> bool:
@@ -149,7 +162,7 @@ def _choose_sqlalchemy(connection: sqlalchemy.Connection, allowed: Allowed, chec
     driver: Any = connection.connection.driver_connection
     allowed("of SQLAlchemy", "apsw" if library_of(driver) == "apsw" else "stdlib")
     check([tuple(row) for row in connection.exec_driver_sql(_DATABASES)])
-    return _stdlib_guard(driver)  # after the check, before which SQLAlchemy may have begun
+    return _stdlib_guard(getattr(driver, "_conn", driver))  # after the check, before which SQLAlchemy may have begun
 
 
 def _choose_django(port: DjangoPort, check: Check) -> Guard:
@@ -197,11 +210,11 @@ def _check_file(databases: Rows, *, path: str | None) -> None:
         )
 
 
-def _stdlib_guard(conn: sqlite3.Connection | aiosqlite.Connection) -> Guard:
+def _stdlib_guard(conn: sqlite3.Connection) -> Guard:
     if conn.in_transaction:
         return SAVEPOINT
     # Python 3.12's `autocommit`: True, False (then a transaction is always open), or -1: see isolation_level
-    autocommit = getattr(getattr(conn, "_conn", conn), "autocommit", -1)
+    autocommit = getattr(conn, "autocommit", -1)
     commits_itself = conn.isolation_level is None if autocommit == -1 else autocommit
     return _IMMEDIATE if commits_itself else _LEFT_OPEN
 
@@ -260,7 +273,9 @@ class _Aiosqlite:
         self._cursor = await self._conn.cursor()
         self._cursor.row_factory = None
         self._check(await self.run(_DATABASES, ()))
-        return _stdlib_guard(self._conn)
+        # only the thread of the connection may look at all of it
+        guard: Guard = await self._conn._execute(_stdlib_guard, self._conn._conn)  # type: ignore[no-untyped-call]
+        return guard
 
     async def run(self, sql: str, params: Sequence[Any]) -> Rows:
         with _text_as_str(self._conn):

@@ -166,7 +166,7 @@ class SqliteStore:
         return result
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
-        from headway.store.foreign import sqlite_session, still_open
+        from headway.store.foreign import astill_open, sqlite_session
 
         session = sqlite_session(conn, library=self._library, path=self._path)
         session.joins = op.joins
@@ -176,7 +176,7 @@ class SqliteStore:
                 self._checked = await adrive(migrate.prepare(self._path, self.prefix), mine)
             result = await adrive(op.steps(), mine)
         if op.joins:
-            opened(self._path, still_open(conn))
+            opened(self._path, await astill_open(conn))
         return result
 
     def migrate(self, to: int | None = None) -> list[str]:
