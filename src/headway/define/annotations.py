@@ -28,6 +28,11 @@ def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(fn)
 
 
+def hints_of(type_: type) -> dict[str, Any]:
+    """The types of a class's fields; raises `NameError` where only type checkers can evaluate one."""
+    return typing.get_type_hints(type_, include_extras=True)
+
+
 def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str) -> Any:
     """The type that the parameter is annotated with: Any without one, `Context` for the context."""
     annotation = parameter.annotation

@@ -5,13 +5,12 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import inspect
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 
-from headway.define.annotations import resolve, show, signature_of
+from headway.define.annotations import hints_of, resolve, show, signature_of
 from headway.define.arguments import Arguments
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
@@ -173,7 +172,7 @@ def _function_of(type_: Any, kind: str) -> Callable[..., Any]:
 def _fields(type_: Any, kind: str) -> dict[str, dict[str, Any]]:
     """The fields of a class, with annotation and default."""
     try:
-        hints = typing.get_type_hints(type_, include_extras=True)
+        hints = hints_of(type_)
     except (NameError, TypeError) as error:
         raise InvalidJob(
             f"{kind}: the annotations of {show(type_)} cannot be resolved ({error}): import their names, and define "

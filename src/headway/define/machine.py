@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, Unpack, cast
@@ -11,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from headway.define import checks
+from headway.define.annotations import signature_of
 from headway.define.claimed_step import ClaimedStep
 from headway.define.enqueuer import Binding
 from headway.define.keys import KeyMaker
@@ -350,7 +350,7 @@ def _check_handle(machine: type[Machine], kind: str) -> None:
     if handle is None:
         return
     try:
-        inspect.signature(handle).bind(None, None, None)
+        signature_of(handle).bind(None, None, None)
     except TypeError:
         raise InvalidJob(
             f"{kind}.handle: it takes self, the error and the context: def handle(self, error, ctx)"

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 import msgspec
 
+from headway.define.annotations import signature_of
 from headway.define.keys import KeyMaker
 from headway.define.option_types import StepOptions
 from headway.define.options import Options, kind_options, overlaid
@@ -120,6 +121,6 @@ def _names(machine: type) -> list[str]:
 
 
 def _check_parameters(fn: Callable[..., Any], kind: str) -> None:
-    parameters = list(inspect.signature(fn).parameters.values())
+    parameters = list(signature_of(fn).parameters.values())
     if len(parameters) != 2 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
         raise InvalidJob(f"{kind}.{fn.__name__}: a step takes self and the context: def {fn.__name__}(self, ctx)")

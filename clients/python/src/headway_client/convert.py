@@ -14,6 +14,9 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from headway_client.annotations import fields_of
+from headway_client.errors import ConfigError
+
 _ISO_DURATION = re.compile(
     r"([+-]?)P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z", re.IGNORECASE
 )
@@ -56,6 +59,17 @@ def is_model(kind: Any) -> bool:
     )
 
 
+def check_model(hint: Any, kind: str) -> None:
+    """Raises `ConfigError` for a class into which no payload can be read."""
+    if typing.is_typeddict(hint) or (isinstance(hint, type) and dataclasses.is_dataclass(hint)):
+        try:
+            fields_of(hint)
+        except TypeError as error:
+            raise ConfigError(f"the handler of {kind}: {error}") from error
+    for inner in typing.get_args(hint):
+        check_model(inner, kind)
+
+
 def from_json(value: Any, kind: Any) -> Any:
     """The value as this type, as far as it is known here; raises `TypeError` or `ValueError` if it does not fit."""
     if kind in (Any, None, typing.Union) or value is None:
@@ -63,10 +77,10 @@ def from_json(value: Any, kind: Any) -> Any:
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = fields_of(kind)
         return kind(**{name: from_json(each, hints.get(name, Any)) for name, each in value.items()})
     if typing.is_typeddict(kind):
-        hints = typing.get_type_hints(kind)
+        hints = fields_of(kind)
         return {name: from_json(each, hints.get(name, Any)) for name, each in value.items()}
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):

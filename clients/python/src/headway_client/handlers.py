@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headway_client.annotations import signature_of, type_of
 from headway_client.context import Context
-from headway_client.convert import from_json, is_model
+from headway_client.convert import check_model, from_json, is_model
 from headway_client.errors import ConfigError
 
 START = "start"
@@ -41,24 +41,24 @@ class Handler:
             raise TypeError(f"{self.kind} takes arguments by name, and its payload is not an object")
         values = {name: from_json(value, self.names.get(name, Any)) for name, value in given.items()}
         if not self.takes_any:
-            inspect.signature(self.call).bind(**said, **values)
+            signature_of(self.call).bind(**said, **values)
         return said | values
 
 
 def handler(kind: str, step: str | None, call: Callable[..., Any]) -> Handler:
     """Raises `ConfigError` for a function whose parameters say nothing about what they take."""
-    hints = typing.get_type_hints(call)
     model: tuple[str, Any] | None = None
     context: str | None = None
     names: dict[str, Any] = {}
     takes_any = False
-    for parameter in inspect.signature(call).parameters.values():
-        hint = hints.get(parameter.name, Any)
+    for parameter in signature_of(call).parameters.values():
+        hint = Context if parameter.name == "ctx" else type_of(call, parameter, kind)
+        check_model(hint, kind)
         if parameter.kind is parameter.POSITIONAL_ONLY or parameter.kind is parameter.VAR_POSITIONAL:
             raise ConfigError(f"the handler of {kind} is called by names: {parameter} cannot be")
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_any = True
-        elif hint is Context or parameter.name == "ctx":
+        elif hint is Context:
             context = parameter.name
         elif parameter.name in ("payload", "state") or is_model(hint):
             if model is not None:
