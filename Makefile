@@ -5,7 +5,7 @@ PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.versi
 	&& echo /usr/bin/python3 || echo python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench crash chaos fuzz format docs screenshots
+.PHONY: demo test test-lowest test-all check bench crash chaos fuzz format docs screenshots
 
 .venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -44,6 +44,19 @@ export PYTHONDONTWRITEBYTECODE :=
 test: .venv/ready .venv/browser .venv/node
 	$(PYTEST) $(BROWSER) $(NODE) || { [ $$? -eq 1 ] && echo "once more, alone: whatever passes now depends on how busy the machine is" \
 		&& $(BIN)/python -m pytest --verbose --last-failed --last-failed-no-failures none; }
+
+# Each dependency in the lowest version that pyproject.toml admits.
+.venv-lowest/ready: pyproject.toml clients/python/pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct \
+		--editable '.[dev]' --editable clients/python
+	.venv-lowest/bin/python tools/lowest_versions.py
+	touch $@
+
+# Everything, at those versions.
+test-lowest: .venv-lowest/ready .venv/browser .venv/node
+	.venv-lowest/bin/python -m pytest --processes $(JOBS)
 
 # everything at full size: a million rows, every time zone, hundreds of kills, random walks by a new seed, which is
 # printed; make test-all SEED=… repeats them

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import Phase, given, settings, strategies
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
@@ -88,9 +89,16 @@ def pytest_collection_finish() -> None:
     """The collected tests are here to stay: the garbage collector need not look at a quarter of a million objects
     each time that a worker starts, nor at new ones as often as by default."""
     gc.enable()
+    _start_hypothesis()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+@settings(max_examples=1, database=None, phases=[Phase.generate])
+@given(strategies.none())
+def _start_hypothesis(_: None) -> None:
+    """The first test of a process registers a generator, which must be in sight of the garbage collector."""
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ _FIXES = (
     ("connection refused", "no server listens there: start it, or correct host and port in the URL"),
     ("no such file or directory", "no server runs with that socket: start it, or correct the host in the URL"),
     ("failed to resolve host", "that host name does not exist: correct it in the URL"),
+    ("name or service not known", "that host name does not exist: correct it in the URL"),
     ("could not translate host name", "that host name does not exist: correct it in the URL"),
     ("timeout", "nothing answers there: check host, port and firewall"),
     ("starting up", "the server is starting: try again in a moment"),
