@@ -116,7 +116,8 @@ def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path, monkeyp
         app.close()
         for version, says in ((99, "newer than this library's"), (7, "of an unreleased Headway")):
             with sqlite3.connect(url.removeprefix("sqlite:///")) as conn:
-                conn.execute("update schema_version set version = ?", (version,))
+                conn.execute("delete from schema_version")
+                conn.execute("insert into schema_version (version) values (?)", (version,))
             conn.close()
             assert says in refused(code=1)
 

@@ -34,7 +34,9 @@ def current(store: Store) -> int:
 def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
     """What `apply` would do now: a title and its SQL text for each part; empty if there is nothing to do."""
     if isinstance(store, SqliteStore):
-        steps = store.run(SqliteOp(lambda: sqlite.planned(to), writes=False, absent=sqlite.plan(0, to)))
+        steps = store.run(
+            SqliteOp(lambda: sqlite.planned(to), writes=False, absent=sqlite.plan(sqlite.Recorded(0, frozenset()), to))
+        )
         return [(step.title, step.script(store.prefix)) for step in steps]
     return _postgres(store).run_script(Op(lambda: postgres.plan(to), writes=False))
 

@@ -174,6 +174,7 @@ def _set_version(app: Headway, version: int) -> None:
     if app.store.dialect == "sqlite":
         # by the library that the server uses: closing a file of another one would take its locks away
         with closing(apsw.Connection(app.store.describe())) as conn:
+            conn.execute("delete from schema_version where version < (select max(version) from schema_version)")
             conn.execute("update schema_version set version = ?", (version,))
         return
     with psycopg.connect(app.url, autocommit=True) as owner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.model.ids import new_id
+from headway.store.migrate import latest
 from headway.store.ops import Op
 
 
@@ -44,6 +45,14 @@ def busy(db, make):
 
 def test_down_to_nothing_and_up_leaves_an_empty_database(busy):
     migrate(busy, 0)
-    assert migrate(busy)[0] == "migrate up to version 1"
+    assert migrate(busy)[0] == f"migrate up to version {latest(busy.store)}"
     assert busy.find() == []
     assert busy.status(busy.enqueue().id) == "queued"
+
+
+def test_steps_go_down_to_version_1_and_up_again_with_all_jobs(busy):
+    before = [(job.id, job.status) for job in busy.find()]
+    migrate(busy, 1)
+    assert migrate(busy)[0] == "migrate up to version 10: record of steps"
+    assert migrate(busy) == []
+    assert [(job.id, job.status) for job in busy.find()] == before

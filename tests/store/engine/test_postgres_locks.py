@@ -57,7 +57,7 @@ def test_first_installations_at_the_same_moment_end_with_one(postgres_url: str) 
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(done) == [[], [], [], ["migrate up to version 1", "install the functions"]]
+    assert sorted(done) == [[], [], [], ["migrate up to version 10", "install the functions"]]
 
 
 def test_a_migration_waits_for_one_that_is_under_way(postgres_migrated_url: str) -> None:

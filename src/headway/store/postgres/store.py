@@ -200,10 +200,10 @@ class PostgresStore:
         fix = f"run headway --url {where} migrate" if where == self._url else "run headway migrate with its --url"
         if found.version == 0:
             raise SchemaMissing(f"{where} has no Headway schema: {fix}")
-        if found.version < VERSION:
-            raise SchemaOutdated(f"{where} has schema version {found.version}, this library needs {VERSION}: {fix}")
         if found.version in UNRELEASED:
             raise unreleased(where, found.version, fix)
+        if found.version < VERSION:
+            raise SchemaOutdated(f"{where} has schema version {found.version}, this library needs {VERSION}: {fix}")
         if found.version > VERSION:
             raise newer(where, found.version, VERSION)
         if found.isolation != "read committed":

@@ -94,6 +94,7 @@ NOT_MOVED = {
     "gates": "rows to lock, the same everywhere",
     "install": "identifies one database",
     "schema_version": "belongs to one database",
+    "schema_steps": "belong to one database",
     "stat_deltas": "added up at the source until none is left",
     "stat_samples": "which minute was sampled last",
     "sweeps": "where the next sweep starts",

@@ -15,6 +15,7 @@ from headway.errors import SchemaOutdated
 from headway.model.job import NewJob
 from headway.store import migrate
 from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.engine.migrate import VERSION
 
 CHANGES = {
     "a table without a column": "alter table jobs drop column log_end",
@@ -30,7 +31,8 @@ CHANGES = {
 
 
 def age(path: Path, version: int, script: str = "", prefix: str = "") -> None:
-    """Make the file one of an unreleased version, changed by this script."""
+    """Make the file one of an unreleased version with the tables of version 1, changed by this script."""
+    SqliteStore(str(path), library="stdlib", prefix=prefix).migrate(1)
     with closing(sqlite3.connect(path)) as conn:
         for number in range(2, version + 1):
             conn.execute(f"insert into {prefix}schema_version (version) values (?)", (number,))
@@ -68,10 +70,11 @@ def job_id(store: SqliteStore, make: Any) -> str:
 def test_the_same_tables_are_adopted_with_their_rows(store: SqliteStore, path: Path, job_id: str, version: int) -> None:
     age(path, version, prefix=store.prefix)
     title = f"adopt the tables of unreleased version {version} as version 1"
-    assert [step for step, _ in migrate.plan(store)] == [title]
-    assert store.migrate() == [title]
+    titles = [step for step, _ in migrate.plan(store)]
+    assert titles[0] == title
+    assert store.migrate() == titles
     assert store.migrate() == []
-    assert store.run(store.ops.version()) == 1
+    assert store.run(store.ops.version()) == VERSION
     assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"
 
 
@@ -91,14 +94,14 @@ def test_tables_that_grew_column_by_column_are_the_same(store: SqliteStore, path
     with closing(sqlite3.connect(path)) as conn:
         ((after,),) = conn.execute("select sql from sqlite_master where name = ?", (f"{store.prefix}counters",))
     assert after != before
-    assert store.migrate() == ["adopt the tables of unreleased version 9 as version 1"]
+    assert store.migrate()[0] == "adopt the tables of unreleased version 9 as version 1"
 
 
 def test_the_script_of_the_plan_adopts_them_too(store: SqliteStore, path: Path, job_id: str) -> None:
     age(path, 9, prefix=store.prefix)
-    ((_, script),) = migrate.plan(store)
+    scripts = [script for _, script in migrate.plan(store)]
     with closing(sqlite3.connect(path)) as conn:
-        conn.executescript(script)
+        conn.executescript("".join(scripts))
     assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"
 
 
@@ -133,5 +136,5 @@ def test_a_host_adopts_them_by_its_own_migration(store: SqliteStore, path: Path,
     with closing(sqlite3.connect(path)) as conn:
         done = headway.migrate(conn, prefix=store.prefix)
         conn.commit()
-    assert done == ["adopt the tables of unreleased version 9 as version 1"]
+    assert done[0] == "adopt the tables of unreleased version 9 as version 1"
     assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"

@@ -122,6 +122,7 @@ begin
       headway.job_errors
       to %I', v_app);
   execute format('grant select (id) on headway.install to %I', v_app);
+  execute format('grant select on headway.schema_steps to %I', v_app);
   execute format(
     'grant execute on function
       headway.stat_facts,

@@ -9,18 +9,21 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from headway.errors import ConfigError
 from headway.store.ops import Op, Statement, Steps
+from headway.store.steps import Step, read_steps, route
 from headway.store.versions import UNRELEASED, differs, newer
 
-VERSION = 1
-
 _FOLDER = files("headway.store.postgres")
+_STEPS = read_steps(_FOLDER / "engine/migrations")
+VERSION = max(step.version for step in _STEPS)
+_ADOPTED = 1  # whose tables an unreleased version may have
 # PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
 _CHAPTERS = ("stats", "access", "fleet", "machines", "jobs", "order", "triggers")
 _LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
 _STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
 _STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
+_DONE = "insert into headway.schema_steps (version, name) values ({}, '{}')"
+_UNDONE = "delete from headway.schema_steps where version = {} and name = '{}'"
 _DROP_FUNCTIONS = """
 do $$
 declare
@@ -118,6 +121,7 @@ def roles_sql() -> str:
 class _Recorded(NamedTuple):
     version: int
     functions: str  # the hash of their texts
+    steps: frozenset[Step]  # of versions above 1
 
 
 def _recorded_alone() -> Steps[_Recorded]:
@@ -131,9 +135,15 @@ def _recorded_alone() -> Steps[_Recorded]:
 
 
 def _recorded() -> Steps[_Recorded]:
-    rows = yield Statement("select obj_description(to_regclass('headway.jobs'), 'pg_class')")
-    match = re.match(r"headway schema version (\d+)(?: functions (\w+))?", (rows[0][0] or "") if rows else "")
-    return _Recorded(int(match[1]), match[2] or "") if match else _Recorded(0, "")
+    ((text, has_steps),) = yield Statement(
+        "select obj_description(to_regclass('headway.jobs'), 'pg_class'), "
+        "to_regclass('headway.schema_steps') is not null"
+    )
+    match = re.match(r"headway schema version (\d+)(?: functions (\w+))?", text or "")
+    if not match:
+        return _Recorded(0, "", frozenset())
+    rows = (yield Statement("select version, name from headway.schema_steps")) if has_steps else []
+    return _Recorded(int(match[1]), match[2] or "", frozenset(Step(version, name) for version, name in rows))
 
 
 def _check_unreleased(found: _Recorded) -> Steps[None]:
@@ -141,28 +151,36 @@ def _check_unreleased(found: _Recorded) -> Steps[None]:
     if found.version not in UNRELEASED:
         return
     rows = yield Statement(_statements("engine/migrations/fingerprint.sql")[0])
-    if rows[0][0] != (_FOLDER / f"engine/migrations/{VERSION:04}.fingerprint").read_text("utf-8").strip():
-        raise differs("the database", found.version, VERSION)
+    if rows[0][0] != (_FOLDER / f"engine/migrations/{_ADOPTED:04}.fingerprint").read_text("utf-8").strip():
+        raise differs("the database", found.version, _ADOPTED)
 
 
 def _plan(found: _Recorded, to: int) -> Iterator[tuple[str, list[str]]]:
     at = found.version
-    if not 0 <= to <= VERSION:
-        raise ConfigError(f"there is no schema version {to}: this library knows 0 (nothing) to {VERSION}")
-    if at in UNRELEASED:
-        yield f"adopt the tables of unreleased version {at} as version {VERSION}", [_record(VERSION)]
-        at = VERSION
     if at > VERSION:
         raise newer("the database", at, VERSION)
-    for number in range(at + 1, to + 1):
-        yield f"migrate up to version {number}", _statements(f"engine/migrations/{number:04}.up.sql")
-    for number in range(at, to, -1):
-        yield f"migrate down from version {number}", _statements(f"engine/migrations/{number:04}.down.sql")
-    if to == VERSION and (at, found.functions) != (to, _functions_hash()):
+    if at in UNRELEASED:
+        yield f"adopt the tables of unreleased version {at} as version {_ADOPTED}", [_record(_ADOPTED)]
+        at = _ADOPTED
+    steps = [(step.title(way), _step(step, way)) for step, way in route(_STEPS, at, found.steps, to)]
+    if at == 0 and steps:
+        steps = [(f"migrate up to version {to}", [sql for _, statements in steps for sql in statements])]
+    yield from steps
+    if to == VERSION and (steps or (at, found.functions) != (to, _functions_hash())):
         record = _record(to, f" functions {_functions_hash()}")
         yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("engine/grants.sql"), record]
     elif 0 < to < VERSION:
         yield f"record version {to}", [_record(to)]
+
+
+def _step(step: Step, way: str) -> list[str]:
+    """A step's statements, with its record."""
+    statements = _statements(f"engine/migrations/{step.file(way)}")
+    if not step.name:
+        return statements
+    if way == "up":
+        return [*statements, _DONE.format(step.version, step.name)]
+    return [_UNDONE.format(step.version, step.name), *statements]
 
 
 def _record(version: int, functions: str = "") -> str:

@@ -6,19 +6,23 @@ import re
 import sqlite3  # only to split scripts: it opens nothing here
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from headway.errors import ConfigError, SchemaOutdated, StoreError
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.errors import SchemaOutdated, StoreError
+from headway.store.ops import Op, Statement, Steps
 from headway.store.run import drive
 from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.prefix import renamed
 from headway.store.sqlite.engine.statements import ROOT, statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.steps import Step, read_steps, route
 from headway.store.versions import UNRELEASED, differs, newer, unreleased
 
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
-VERSION = max(int(path.name.split(".")[0]) for path in _FOLDER.glob("*.up.sql"))
+_STEPS = read_steps(_FOLDER)
+VERSION = max(step.version for step in _STEPS)
+_ADOPTED = 1  # whose tables an unreleased version may have
 
 
 class MigrateVerbs(Verbs):
@@ -35,71 +39,92 @@ def read_version() -> Steps[int]:
     return int(version)
 
 
+class Recorded(NamedTuple):
+    version: int
+    steps: frozenset[Step]  # of versions above 1
+
+
+def read_recorded() -> Steps[Recorded]:
+    """What the schema's tables say that was done."""
+    version = yield from read_version()
+    if not version:
+        return Recorded(0, frozenset())
+    ((has_steps,),) = yield Statement(_SQL["has_steps"])
+    rows = (yield Statement(_SQL["steps"])) if has_steps else []
+    return Recorded(version, frozenset(Step(version, name) for version, name in rows))
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step, from one version to the next or the one before."""
+    """One part of a migration: a title, and the statements that it runs."""
 
-    before: int
-    after: int
-
-    @property
-    def title(self) -> str:
-        if self.before in UNRELEASED:
-            return f"adopt the tables of unreleased version {self.before} as version {self.after}"
-        if self.after > self.before:
-            return f"migrate up to version {self.after}"
-        return f"migrate down from version {self.before}"
+    title: str
+    parts: tuple[Statement, ...]
 
     def script(self, prefix: str = "") -> str:
         """Its SQL text, for people and other tools."""
-        texts = (_inline(statement) for statement in self.statements())
+        texts = (_inline(statement) for statement in self.parts)
         return "\n\n".join(f"{renamed(text, prefix) if prefix else text};" for text in texts) + "\n"
 
     def statements(self) -> Steps[None]:
-        """The statements it runs, with its record in `schema_version`."""
-        if self.before in UNRELEASED:
-            yield Statement(_SQL["adopt"], (self.after,))
-            return
-        up = self.after > self.before
-        if self.before == 0:
+        yield from (statement for statement in self.parts)  # a generator: it is sent rows
+
+
+def plan(found: Recorded, to: int | None = None) -> list[Migration]:
+    """What leads from what is there to a version (default: this library's), up or down."""
+    at, target = found.version, VERSION if to is None else to
+    if at > VERSION:
+        raise newer("the file", at, VERSION)
+    parts = []
+    if at in UNRELEASED:
+        title = f"adopt the tables of unreleased version {at} as version {_ADOPTED}"
+        parts.append(Migration(title, (Statement(_SQL["adopt"], (_ADOPTED,)),)))
+        at = _ADOPTED
+    steps = [
+        Migration(step.title(way), tuple(_statements(step, way)))
+        for step, way in route(_STEPS, at, found.steps, target)
+    ]
+    if at == 0 and steps:
+        whole = tuple(statement for step in steps for statement in step.parts)
+        steps = [Migration(f"migrate up to version {target}", whole)]
+    return parts + steps
+
+
+def _statements(step: Step, way: str) -> Iterator[Statement]:
+    """A step's statements, with its record."""
+    ours = [each for each in _STEPS if each.version == step.version]
+    script = [Statement(sql) for sql in split((_FOLDER / step.file(way)).read_text("utf-8"))]
+    if way == "up":
+        if step == _STEPS[0]:
             yield Statement(_SQL["table"])
-        name = f"{self.after:04}.up.sql" if up else f"{self.before:04}.down.sql"
-        for sql in split((_FOLDER / name).read_text("utf-8")):
-            yield Statement(sql)
-        if up:
-            yield Statement(_SQL["record"], (self.after,))
-        elif self.after == 0:
+        yield from script
+        if step.name:
+            yield Statement(_SQL["done"], (step.version, step.name))
+        if step == ours[-1]:
+            yield Statement(_SQL["record"], (step.version,))
+    else:
+        if step.name:
+            yield Statement(_SQL["undone"], (step.version, step.name))
+        yield from script
+        if step == _STEPS[0]:
             yield Statement(_SQL["drop"])
-        else:
-            yield Statement(_SQL["forget"], (self.before,))
-
-
-def plan(current: int, to: int | None = None) -> list[Migration]:
-    """The steps from one version to another (default: this library's), up or down."""
-    target = VERSION if to is None else to
-    if not 0 <= target <= VERSION:
-        raise ConfigError(f"there is no schema version {target}: this library knows 0 to {VERSION}")
-    adopted = [Migration(current, VERSION)] if current in UNRELEASED else []
-    start = VERSION if adopted else current
-    if start > VERSION:
-        raise newer("the file", start, VERSION)
-    way = 1 if target > start else -1
-    return adopted + [Migration(at, at + way) for at in range(start, target, way)]
+        elif step == ours[0]:
+            yield Statement(_SQL["forget"], (step.version,))
 
 
 def planned(to: int | None = None) -> Steps[list[Migration]]:
     """What `migration` would do to this file now."""
-    before = yield from read_version()
-    steps = plan(before, to)
-    yield from _check_unreleased(before)
-    return steps
+    found = yield from read_recorded()
+    parts = plan(found, to)
+    yield from _check_unreleased(found.version)
+    return parts
 
 
 def migration(to: int | None = None) -> Steps[list[str]]:
     """Bring the schema to a version inside the open transaction; gives what was done, a line for each step."""
     # read under the lock: another process may have migrated since
     steps = yield from planned(to)
-    if steps and steps[0].before == 0:
+    if steps and (yield from read_version()) == 0:
         yield from _refuse_strangers()
     for step in steps:
         yield from step.statements()
@@ -159,10 +184,10 @@ def _check_unreleased(found: int) -> Steps[None]:
         return
     rows = yield Statement(_SQL["catalogue"])
     prefix = next(name for name, _ in rows if name.endswith("schema_version")).removesuffix("schema_version")
-    script = (_inline(statement) for step in plan(0) for statement in step.statements())
+    script = [_SQL["table"], *split((_FOLDER / _STEPS[0].file("up")).read_text("utf-8"))]
     ours = {_definition(renamed(sql, prefix)) for sql in script if sql.startswith("create ")}
     if {_definition(sql) for _, sql in rows} != ours:
-        raise differs("the file", found, VERSION)
+        raise differs("the file", found, _ADOPTED)
 
 
 def _definition(sql: str) -> tuple[str, ...]:
@@ -198,10 +223,10 @@ def split(text: str) -> Iterator[str]:
         raise StoreError(f"a migration ends inside a statement: {statement.strip()[:80]}")
 
 
-def _inline(statement: Statement | Batch) -> str:
-    """A statement as text: the parameters here are version numbers only."""
-    assert isinstance(statement, Statement)
-    return re.sub(r"\?(\d+)", lambda match: str(int(statement.params[int(match[1]) - 1])), statement.sql)
+def _inline(statement: Statement) -> str:
+    """A statement as text: the parameters here are version numbers and the names of steps."""
+    params = [f"'{each}'" if isinstance(each, str) else str(each) for each in statement.params]
+    return re.sub(r"\?(\d+)", lambda match: params[int(match[1]) - 1], statement.sql)
 
 
 def _refuse_strangers() -> Steps[None]:

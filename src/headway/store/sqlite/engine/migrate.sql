@@ -5,7 +5,7 @@
 'artifacts', 'artifact_trash', 'connector_configs',
 'workers', 'worker_claims', 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations',
 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'sessions', 'job_lists', 'store_transfers',
-'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors'
+'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors', 'schema_steps'
 
 -- name: table
 create table if not exists schema_version (
@@ -14,11 +14,30 @@ create table if not exists schema_version (
 ) strict;
 
 -- name: record
-insert into schema_version (version) values (?1);
+insert or ignore into schema_version (version) values (?1);
 
 -- name: forget
 delete from schema_version
 where version = ?1;
+
+-- name: has_steps
+select exists (
+  select 1
+  from pragma_table_info('schema_steps')
+  where name = 'done_at'
+);
+
+-- name: steps
+select version, name
+from schema_steps;
+
+-- name: done
+insert into schema_steps (version, name) values (?1, ?2);
+
+-- name: undone
+delete from schema_steps
+where version = ?1
+  and name = ?2;
 
 -- name: adopt
 -- unreleased versions: the first release counts from 1 again

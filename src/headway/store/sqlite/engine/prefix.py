@@ -40,7 +40,7 @@ def check_prefix(prefix: str) -> str:
 @cache
 def _made() -> dict[str, str]:
     """What the schema creates: tables, indexes and triggers, by name."""
-    texts = [path.read_text("utf-8") for path in (*(_ENGINE / "migrations").glob("*.up.sql"), _ENGINE / "migrate.sql")]
+    texts = [path.read_text("utf-8") for path in (*(_ENGINE / "migrations").rglob("*.up.sql"), _ENGINE / "migrate.sql")]
     return {name: what for text in texts for what, name in _MADE.findall(text)}
 
 

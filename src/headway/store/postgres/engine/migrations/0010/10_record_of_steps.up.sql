@@ -1,0 +1,7 @@
+-- the steps of versions above 1 that were done; a migration that was ended halfway goes on with the others
+create table headway.schema_steps (
+  version integer not null,
+  name text collate "C" not null,
+  done_at timestamptz not null default clock_timestamp(),
+  primary key (version, name)
+);

@@ -1,0 +1,60 @@
+"""The steps that make a schema: files of a store's `engine/migrations`, in order.
+
+Version 1 is one script, `0001.up.sql`. A later version is a folder of steps, `0010/NN_words.up.sql` with
+`NN_words.down.sql` beside it, done in order of NN and undone in reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+
+from headway.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Step:
+    """One script up and one down: the whole of version 1, or a step of a later version."""
+
+    version: int
+    name: str
+
+    @property
+    def words(self) -> str:
+        return self.name[3:].replace("_", " ")
+
+    def file(self, way: str) -> str:
+        """Its script, relative to the folder of migrations; the way is up or down."""
+        return f"{self.version:04}/{self.name}.{way}.sql" if self.name else f"{self.version:04}.{way}.sql"
+
+    def title(self, way: str) -> str:
+        whole = f"migrate {way} {'to' if way == 'up' else 'from'} version {self.version}"
+        return f"{whole}: {self.words}" if self.name else whole
+
+
+def read_steps(folder: Traversable) -> tuple[Step, ...]:
+    """All steps, in the order in which a new database runs them."""
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir() and entry.name.isdigit():
+            names = [part.name.removesuffix(".up.sql") for part in entry.iterdir() if part.name.endswith(".up.sql")]
+            found += [Step(int(entry.name), name) for name in names]
+        elif entry.name.endswith(".up.sql"):
+            found.append(Step(int(entry.name.removesuffix(".up.sql")), ""))
+    return tuple(sorted(found))
+
+
+def route(steps: Iterable[Step], current: int, done: Collection[Step], to: int) -> list[tuple[Step, str]]:
+    """The steps from a version to another one, each with its way, up or down.
+
+    `done` are the steps above version 1 that the database records. Raises `ConfigError` for an unknown version."""
+    ordered = list(steps)
+    known = [0, *sorted({step.version for step in ordered})]
+    if to not in known:
+        listed = " and ".join([", ".join(map(str, known[:-1])), str(known[-1])])
+        raise ConfigError(f"there is no schema version {to}: this library knows {listed}")
+    have = {step for step in ordered if step in done or (not step.name and step.version <= current)}
+    down = [(step, "down") for step in reversed(ordered) if step.version > to and step in have]
+    up = [(step, "up") for step in ordered if step.version <= to and step not in have]
+    return down + up
