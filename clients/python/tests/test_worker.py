@@ -32,8 +32,8 @@ from headway_client import (
     Spawn,
     Worker,
 )
+from headway_client.lease import beat_after
 from headway_client.logs import JsonFormatter, job
-from headway_client.worker import beat_after
 from pydantic import BaseModel
 
 from headway import Headway

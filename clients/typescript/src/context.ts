@@ -12,6 +12,8 @@ export interface Said {
   progress?: number;
   note?: string;
   log?: string;
+  /** How many characters came before it. */
+  log_at?: number;
 }
 
 /** Why `ctx.signal` was aborted. */
@@ -64,6 +66,7 @@ export class Context {
   readonly #upload: Upload;
   readonly #abort = new AbortController();
   #said: Said = {};
+  #logged = 0; // characters, in all
 
   /** Made by the worker. @internal */
   constructor(job: ClaimedJob, logger: Logger, stopping: AbortSignal, upload: Upload) {
@@ -109,7 +112,10 @@ export class Context {
 
   /** Add a line to the job's log, with the next heartbeat, or when it ends. */
   log(line: string): void {
-    this.#said.log = `${this.#said.log ?? ""}${line.toWellFormed()}\n`.slice(-LONGEST_LOG);
+    const text = `${line.toWellFormed()}\n`;
+    this.#logged += lengthOf(text);
+    this.#said.log = (this.#said.log ?? "") + text;
+    this.#said.log = this.#said.log.slice(-LONGEST_LOG).toWellFormed();
   }
 
   /** Store a file with this attempt: a text, bytes, or a stream of them. A lost job stores nothing. */
@@ -146,12 +152,21 @@ export class Context {
   takeSaid(): Said {
     const said = this.#said;
     this.#said = {};
+    // the server knows by it what it has already
+    if (said.log !== undefined && this.job.log_at !== null) said.log_at = this.#logged - lengthOf(said.log);
     return said;
   }
 
   /** A heartbeat was lost. @internal */
   sayAgain(said: Said): void {
-    const log = `${said.log ?? ""}${this.#said.log ?? ""}`.slice(-LONGEST_LOG);
+    const log = `${said.log ?? ""}${this.#said.log ?? ""}`.slice(-LONGEST_LOG).toWellFormed();
     this.#said = { ...said, ...this.#said, ...(log === "" ? {} : { log }) };
   }
+}
+
+/** In characters, as the server counts them: a JavaScript string may have two units for one. */
+function lengthOf(text: string): number {
+  let length = 0;
+  for (const _ of text) length += 1;
+  return length;
 }

@@ -1,4 +1,4 @@
-/** How soon a heartbeat is due. */
+/** How long a lease lasts, and how soon a heartbeat is due. */
 
 const SHORTEST_S = 0.1;
 
@@ -7,7 +7,12 @@ const SHORTEST_S = 0.1;
  * names in `Date`. Ours may be minutes away from it.
  */
 export function beatAfter(expiresAt: string, date: string | null, longest: number): number {
+  return Math.min(Math.max(leaseLeft(expiresAt, date) / 3, SHORTEST_S), longest);
+}
+
+/** Seconds, at least, that were left of the lease when the server answered. */
+export function leaseLeft(expiresAt: string, date: string | null): number {
   const said = Date.parse(date ?? "");
   const now = Number.isNaN(said) ? Date.now() : said + 1000; // the header has no parts of a second
-  return Math.min(Math.max((Date.parse(expiresAt) - now) / 3000, SHORTEST_S), longest);
+  return (Date.parse(expiresAt) - now) / 1000;
 }

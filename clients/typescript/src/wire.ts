@@ -258,6 +258,7 @@ export const ClaimedJob = z.object({
   children: z.array(Child).default([]),
   timed_out: z.boolean().default(false),
   awaiting: z.array(z.string()).default([]),
+  log_at: z.number().nullable().default(null),
 });
 export type ClaimedJob = z.infer<typeof ClaimedJob>;
 
@@ -491,7 +492,7 @@ export interface HeldKey {
   attempt_no?: number | null | undefined;
 }
 
-/** Claims to give back that were not begun. With `leave` the worker ends: it is not registered any more. */
+/** Claims to give back that were not begun. With `leave` the worker ends: it gives back all that it still has, uncharged, its claims that wait end, and its id is not used again. */
 export interface ReleaseIn {
   worker_id: string;
   jobs?: readonly HeldKey[] | undefined;

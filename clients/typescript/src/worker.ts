@@ -8,7 +8,7 @@ import { Context, type Said, Stopped, type Upload } from "./context.js";
 import { Ends, isRefusal, type Owner } from "./ends.js";
 import { ApiError, ConfigError, HeadwayError, LeaseLost } from "./errors.js";
 import type { Handler } from "./handlers.js";
-import { beatAfter } from "./lease.js";
+import { beatAfter, leaseLeft } from "./lease.js";
 import { Logger, type LogSink, toStandardError } from "./logs.js";
 import { type Answer, backoff, readAnswer, type Request, sleep } from "./requests.js";
 import { keyOf, Running } from "./running.js";
@@ -34,6 +34,7 @@ const WAIT_S = 20; // for work
 const FIRST_BEAT_S = 5; // until the lease is known
 const LONGEST_BEAT_S = 20;
 const TOO_OFTEN_S = 0.2;
+const MOST_GIVEN_BACK = 10_000;
 const REFUSED = [401, 403, 422]; // the same claim would be refused again, until somebody changes the key or the worker
 const LONGEST_PAUSE_S = 10;
 const LONGEST_REFUSED_S = 60;
@@ -61,6 +62,9 @@ export class Worker {
   readonly #graceOver = new AbortController();
   readonly #over = new AbortController(); // says nothing more
   readonly #running = new Map<string, Running>();
+  readonly #givenBack = new Set<string>(); // what the server says it took back
+  #beating: Promise<unknown> = Promise.resolve();
+  #beatCount = 0; // how many heartbeats were sent
   readonly #slots = new Map<string, Slots>();
   readonly #ends: Ends;
   readonly #longestBeatS: number;
@@ -147,12 +151,13 @@ export class Worker {
         const taken = await slots.takeAll();
         const began = performance.now();
         let jobs: ClaimedJob[] = [];
+        let started = 0;
         try {
           jobs = await this.#claim(queue, taken, signal);
+          for (const job of jobs) if (this.#start(job)) started += 1;
         } finally {
-          slots.release(taken - jobs.length);
+          slots.release(taken - started);
         }
-        for (const job of jobs) this.#start(job);
         // a server that does not wait must not be asked without a pause
         if (jobs.length === 0 && performance.now() - began < TOO_OFTEN_S * 1000) await sleep(TOO_OFTEN_S, signal);
       }
@@ -186,10 +191,16 @@ export class Worker {
     for (let failures = 0; ; failures++) {
       try {
         this.#registered = true;
+        const [began, beats] = [performance.now(), this.#beatCount];
         const { said, answer } = await this.#ask(request, signal);
         this.#accepted = true;
         this.#lease(said.lease_expires_at, answer);
-        return said.jobs;
+        const left = leaseLeft(said.lease_expires_at, answer.headers.get("Date"));
+        const took = (performance.now() - began) / 1000;
+        if (said.jobs.length === 0 || (took < left && this.#beatCount < beats + 2)) return said.jobs;
+        // the answer may have been under way for so long that its jobs run elsewhere by now: the same claim again gives
+        // those that are still this worker's
+        body.wait = request.wait = 0;
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof HeadwayError)) throw error;
@@ -224,7 +235,8 @@ export class Worker {
 
   // running
 
-  #start(job: ClaimedJob): void {
+  /** False where the server has taken it back before its answer came here. */
+  #start(job: ClaimedJob): boolean {
     const fields = {
       trace_id: job.trace_id,
       job_id: job.id,
@@ -232,12 +244,18 @@ export class Worker {
       tenant_id: job.tenant_id,
       attempt_no: job.fence,
     };
-    const run = new Running(new Context(job, this.#logger.with(fields), this.#stopping.signal, this.#upload));
+    const logger = this.#logger.with(fields);
+    if (this.#givenBack.has(keyOf(job))) {
+      logger.warning("the job came too late and is not run: it was given back");
+      return false;
+    }
+    const run = new Running(new Context(job, logger, this.#stopping.signal, this.#upload));
     this.#running.set(run.key, run);
     void run.run(this.#handlers.get(job.kind)).then((end) => {
       if (run.dropped) this.#forget(run);
       else this.#ends.add(run, end);
     });
+    return true;
   }
 
   /** Free its slot, once its handler has really ended. */
@@ -246,8 +264,8 @@ export class Worker {
   }
 
   #goOn(run: Running, job: ClaimedJob): void {
-    this.#running.delete(run.key);
-    this.#start(job);
+    if (this.#start(job)) this.#running.delete(run.key);
+    else this.#forget(run);
   }
 
   #drop(run: Running, reason: Stopped): void {
@@ -292,7 +310,13 @@ export class Worker {
   }
 
   /** Name the jobs that the worker holds; what it claimed before and does not name is released, uncharged. */
-  async #sayHeld(runs: readonly Running[], signal: AbortSignal): Promise<void> {
+  #sayHeld(runs: readonly Running[], signal: AbortSignal): Promise<void> {
+    const said = this.#beating.then(() => this.#say(runs, signal)); // what jobs log arrives in order
+    this.#beating = said.catch(() => undefined);
+    return said;
+  }
+
+  async #say(runs: readonly Running[], signal: AbortSignal): Promise<void> {
     const reports = newest(runs).map((run): [Running, Said] => [run, run.ctx.takeSaid()]);
     try {
       this.#heard(await this.#beat(reports, signal));
@@ -317,6 +341,7 @@ export class Worker {
   async #beat(reports: readonly [Running, Said][], signal: AbortSignal): Promise<HeartbeatsAnswer> {
     const jobs = reports.map(([run, said]) => ({ ...run.name, ...said }));
     const body = { worker_id: this.workerId, jobs };
+    this.#beatCount += 1;
     const { said, answer } = await this.#ask(
       { method: "POST", path: "/worker/heartbeat", answer: HeartbeatsAnswer, body },
       signal,
@@ -329,7 +354,12 @@ export class Worker {
     for (const each of said.cancel_requested) {
       this.#running.get(keyOf(each))?.ctx.abort(new Stopped("canceled", "canceled"));
     }
-    for (const each of said.lost) {
+    for (const each of said.released) {
+      this.#givenBack.add(keyOf(each));
+      const [first] = this.#givenBack;
+      if (this.#givenBack.size > MOST_GIVEN_BACK && first !== undefined) this.#givenBack.delete(first);
+    }
+    for (const each of [...said.lost, ...said.released]) {
       const run = this.#running.get(keyOf(each));
       if (run === undefined || run.ended) continue;
       run.ctx.logger.warning("the job is not this worker's any more");

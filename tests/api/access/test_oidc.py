@@ -132,6 +132,23 @@ def test_a_token_gives_its_tenant_and_role(app: Headway, issuer: Issuer, asked: 
     assert asked(issuer.token(**claims | {"https://acme.example/groups": ["admin"]})).status_code == 403
 
 
+def test_a_worker_belongs_to_the_tenant_of_the_token_that_began_it(app: Headway, issuer: Issuer, asked: Any) -> None:
+    acme, other = (issuer.token(role="worker", tenant=name) for name in ("acme", "other"))
+    worker = {"worker_id": "0192d3c4-0000-7000-8000-000000000001"}
+    claim = worker | {"claim_id": "a", "queues": ["mail"]}
+    (job,) = asked(acme, "/worker/jobs/claim", "POST", json=claim).json()["jobs"]
+    key = {"id": job["id"], "fence": 1}
+    for path, body in (
+        ("/worker/jobs/claim", claim),
+        ("/worker/heartbeat", worker | {"jobs": [key]}),
+        ("/worker/settle", worker | {"jobs": [key]}),
+        ("/worker/release", worker | {"jobs": [key], "leave": True}),
+        (f"/worker/jobs/{job['id']}/complete", worker | {"fence": 1}),
+    ):
+        assert asked(other, path, "POST", json=body).status_code == 403, path
+    assert asked(acme, f"/worker/jobs/{job['id']}/complete", "POST", json=worker | {"fence": 1}).status_code == 200
+
+
 def test_super_admins_are_named_in_the_settings(issuer: Issuer, asked: Any) -> None:
     assert asked(issuer.token(role="superadmin")).status_code == 403
     root = {"settings": {"superadmins": ["ada"]}}

@@ -39,6 +39,58 @@ def test_a_waiting_claim_gets_what_is_enqueued(
     assert len(said.json()["jobs"]) == 1
 
 
+def test_a_worker_that_leaves_ends_its_waiting_claims(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    """A proxy may hide that its client hung up: nobody would get what such a claim takes."""
+    body = {"worker_id": work.id, "queues": ["mail"], "wait": 20}
+
+    async def go() -> Any:
+        ask, headers = work.ask._ask, work.ask._headers
+        waiting = asyncio.create_task(ask("POST", "/api/v1/worker/jobs/claim", headers, {"json": body}))
+        while api._workers._waiting is None or not api._workers._waiting._waiting:
+            await asyncio.sleep(0.01)
+        leave = {"json": {"worker_id": work.id, "leave": True}}
+        assert (await ask("POST", "/api/v1/worker/release", headers, leave)).status_code == 200
+        await asyncio.to_thread(_welcome, app, 1, delivery="at_most_once")
+        return await waiting
+
+    assert loop.run_until_complete(go()).json()["jobs"] == []
+    (job,) = app.jobs()
+    assert (job.status, job.fence) == ("queued", 0)
+    assert app.workers() == [each for each in app.workers() if each.id != work.id]
+
+
+def test_a_claim_that_is_not_answered_yet_is_not_forgotten(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    (job_id,) = _welcome(app)
+    (job,) = work.claim()
+
+    async def beat() -> Any:
+        with api._workers.claiming(work.id) as claiming:
+            claiming.taken = [(job_id, job["fence"])]
+            said = [await beaten() for _ in range(3)]
+        return [*said, await beaten()]
+
+    async def beaten() -> Any:
+        body = {"json": {"worker_id": work.id, "jobs": []}}
+        said = (await work.ask._ask("POST", "/api/v1/worker/heartbeat", work.ask._headers, body)).json()
+        return [len(said["released"]), len(said["lost"])]
+
+    assert loop.run_until_complete(beat()) == [[0, 0], [0, 0], [0, 0], [1, 0]]
+
+
+def test_a_worker_that_leaves_gives_back_what_it_has(app: Headway, work: Any) -> None:
+    plain = app.enqueue("report", queue="mail").id
+    once = app.enqueue("report", queue="mail", delivery="at_most_once").id
+    assert len(work.claim()) == 2
+    assert work.many("release", leave=True).status_code == 200
+    found = [app.get(job_id) for job_id in (plain, once)]
+    assert [(job.status, job.losses, job.tries) for job in found] == [("queued", 0, 0), ("failed", 0, 0)]
+    assert [app.attempts(job_id)[0].error for job_id in (plain, once)] == ["its worker left"] * 2
+
+
 def test_a_client_that_goes_away_while_it_waits_takes_nobodys_turn(
     app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
 ) -> None:

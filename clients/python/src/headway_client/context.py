@@ -67,6 +67,7 @@ class Context:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._said: dict[str, Any] = {}
+        self._logged = 0  # characters, in all
 
     @property
     def canceled(self) -> bool:
@@ -99,6 +100,7 @@ class Context:
         """Add a line to the job's log, with the next heartbeat, or when it ends."""
         with self._lock:
             self._said["log"] = self._said.get("log", "") + line + "\n"
+            self._logged += len(line) + 1
 
     def artifact(self, name: str, data: Data, *, content_type: str | None = None) -> Artifact:
         """Store a file with this attempt: bytes, a string, a `Path` to send, an open file, or an iterator of bytes or
@@ -131,6 +133,8 @@ class Context:
     def take_said(self) -> dict[str, Any]:
         with self._lock:
             said, self._said = self._said, {}
+            if "log" in said and self.fields.get("log_at") is not None:  # the server knows by it what it has already
+                said["log_at"] = self._logged - len(said["log"])
         return said
 
     def say_again(self, said: Mapping[str, Any]) -> None:

@@ -9,10 +9,9 @@ import signal
 import socket
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -23,6 +22,7 @@ from headway_client.client import Client
 from headway_client.context import Context
 from headway_client.errors import ApiError, ConfigError, HeadwayError, LeaseLost, Unavailable, UnexpectedAnswer
 from headway_client.handlers import START, Handler, handler
+from headway_client.lease import beat_after, lease_left
 from headway_client.outcomes import Duration
 from headway_client.requests import Request
 from headway_client.running import CANCELED, Running
@@ -39,6 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _WAIT_S = 20.0
 _AT_ONCE = 500  # ends in one request
+_MOST_GIVEN_BACK = 10_000
 _FIRST_BEAT_S = 5.0
 _TOO_OFTEN_S = 0.2
 _REFUSED = (401, 403, 422)  # the same claim would be refused again, until somebody changes the key or the worker
@@ -147,6 +148,9 @@ class Worker:
             self._beat_s = min(_FIRST_BEAT_S, self._longest_beat_s)
             self._sooner = asyncio.Event()
             self._accepted = False  # whether the server has ever taken a claim of this worker
+            self._beating = asyncio.Lock()
+            self._beats = 0  # how many heartbeats were sent
+            self._given_back: OrderedDict[tuple[str, int], None] = OrderedDict()  # what the server says it took back
             log.info("worker started", extra={"worker_id": self.worker_id, "queues": self._queues, "pid": os.getpid()})
             claims = [asyncio.create_task(self._claim_from(queue)) for queue in self._queues]
             others = [asyncio.create_task(self._beat()), asyncio.create_task(self._settle())]
@@ -206,8 +210,7 @@ class Worker:
                         longest_s = _LONGEST_REFUSED_S if refused else _LONGEST_PAUSE_S
                         await asyncio.sleep(min(0.2 * 2 ** min(failures, 9), longest_s))
                 for job in jobs:
-                    self._start(job)
-                    taken -= 1
+                    taken -= self._start(job)
             finally:
                 for _ in range(taken):
                     slots.release()
@@ -222,7 +225,7 @@ class Worker:
         )
 
     async def _claim(self, queue: str, limit: int, claim_id: str) -> list[dict[str, Any]]:
-        body = {
+        body: dict[str, Any] = {
             "worker_id": self.worker_id,
             "claim_id": claim_id,
             "queues": [queue],
@@ -232,18 +235,20 @@ class Worker:
             "hostname": socket.gethostname(),
             "version": __version__,
         }
-        request = Request(
-            "POST",
-            "/worker/jobs/claim",
-            partial(_having, "jobs", "lease_expires_at", "date"),
-            body,
-            wait_s=_WAIT_S,
-            repeatable=False,
-            dated=True,
-        )
-        said: dict[str, Any] = await self._client.send(request)
-        self._lease(said)
-        return list(said["jobs"])
+        shape = partial(_having, "jobs", "lease_expires_at", "date")
+        while True:
+            began, beats = time.monotonic(), self._beats
+            wait_s = body["wait"]
+            request = Request("POST", "/worker/jobs/claim", shape, body, wait_s=wait_s, repeatable=False, dated=True)
+            said: dict[str, Any] = await self._client.send(request)
+            self._lease(said)
+            took_s = time.monotonic() - began
+            left_s = lease_left(said["lease_expires_at"], said["date"])
+            if not said["jobs"] or (took_s < left_s and self._beats < beats + 2):
+                return list(said["jobs"])
+            # the answer may have been under way for so long that its jobs run elsewhere by now: the same claim again
+            # gives those that are still this worker's
+            body["wait"] = 0
 
     def _lease(self, said: Mapping[str, Any]) -> None:
         before, self._beat_s = self._beat_s, beat_after(said["lease_expires_at"], said["date"], self._longest_beat_s)
@@ -252,10 +257,15 @@ class Worker:
 
     # running
 
-    def _start(self, job: dict[str, Any]) -> None:
+    def _start(self, job: dict[str, Any]) -> bool:
+        """False where the server has taken it back before its answer came here."""
+        if (job["id"], job["fence"]) in self._given_back:
+            log.warning("a job came too late and is not run: it was given back", extra={"job_id": job["id"]})
+            return False
         run = Running(Context(job, self._uploads), self.worker_id)
         self._running[run.key] = run
         run.task = asyncio.create_task(self._execute(run))
+        return True
 
     async def _execute(self, run: Running) -> None:
         ctx = run.ctx
@@ -353,11 +363,10 @@ class Worker:
             if run.key in lost:
                 log.warning("a job was lost: nothing of it was written", extra={"job_id": run.ctx.job_id})
             following = goes_on.get(run.ctx.job_id)
-            if following is None:
-                self._forget(run)
-            else:
+            if following is not None and self._start(following):  # in the same slot
                 self._running.pop(run.key, None)
-                self._start(following)  # in the same slot
+            else:
+                self._forget(run)
 
     # heartbeats
 
@@ -373,6 +382,10 @@ class Worker:
                 await self._say_held(list(self._running.values()))
 
     async def _say_held(self, runs: list[Running]) -> None:
+        async with self._beating:  # what jobs log arrives in order
+            await self._say(runs)
+
+    async def _say(self, runs: list[Running]) -> None:
         # each job once, in its last execution: one before may still wait for the answer that it was settled
         newest = {run.ctx.job_id: run for run in sorted(runs, key=lambda run: run.ctx.fence)}
         reports = [(run, run.ctx.take_said()) for run in newest.values()]
@@ -399,7 +412,11 @@ class Worker:
             found = self._running.get((each["id"], each["fence"]))
             if found is not None and not found.stop_reason:
                 found.stop(CANCELED)
-        for each in said["lost"]:
+        for each in said["released"]:
+            self._given_back[each["id"], each["fence"]] = None
+            if len(self._given_back) > _MOST_GIVEN_BACK:
+                self._given_back.popitem(last=False)
+        for each in (*said["lost"], *said["released"]):
             found = self._running.get((each["id"], each["fence"]))
             if found is not None and found.ended_at is None:
                 log.warning("a job is not this worker's any more", extra={"job_id": each["id"]})
@@ -407,7 +424,8 @@ class Worker:
 
     async def _send_held(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
         body = {"worker_id": self.worker_id, "jobs": jobs}
-        shape = partial(_having, "lease_expires_at", "cancel_requested", "lost", "date")
+        shape = partial(_having, "lease_expires_at", "cancel_requested", "lost", "released", "date")
+        self._beats += 1
         return await self._client.send(Request("POST", "/worker/heartbeat", shape, body, dated=True))
 
     def _lose(self, reason: str) -> None:
@@ -439,8 +457,8 @@ class Worker:
         left = [run for run in self._running.values() if run.task is not None and not run.task.done()]
         with suppress(HeadwayError, TimeoutError):
             async with asyncio.timeout(10.0):
-                if left:
-                    await self._say_held(list(self._running.values()))
+                if left:  # does not wait for a heartbeat that may hang
+                    await self._say(list(self._running.values()))
                 for run in left:
                     run.drop()
                 await self._ends.join()
@@ -456,8 +474,8 @@ class Worker:
                         )
                 if any(run.dropped for run in runs):
                     # releases what it does not name any more: the second, what was claimed since the last heartbeat
-                    await self._say_held([])
-                    await self._say_held([])
+                    await self._say([])
+                    await self._say([])
                 body = {"worker_id": self.worker_id, "leave": True}
                 await self._client.send(Request("POST", "/worker/release", lambda said: said, body))
 
@@ -479,15 +497,3 @@ def _is_refusal(error: ApiError | UnexpectedAnswer) -> bool:
     """Whether the same request would be refused again: by the API, or by a proxy that finds it too large. Any other
     answer that is not the API's may come from a proxy whose server is being replaced."""
     return error.status == 413 if isinstance(error, UnexpectedAnswer) else error.status < 500
-
-
-def beat_after(expires_at: str, date: str | None, longest_s: float) -> float:
-    """Seconds until the next heartbeat: a third of what is left of the lease, by the clock of the server, which its
-    answer names in `Date`. Ours may be minutes away from it.
-
-    >>> beat_after("2001-02-03T04:05:16Z", "Sat, 03 Feb 2001 04:05:06 GMT", 20.0)
-    3.0
-    """
-    # the header has no parts of a second
-    now = datetime.now().astimezone() if date is None else parsedate_to_datetime(date) + timedelta(seconds=1)
-    return min(max((datetime.fromisoformat(expires_at) - now).total_seconds() / 3, 0.1), longest_s)

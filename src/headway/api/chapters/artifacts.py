@@ -149,8 +149,8 @@ async def upload_artifact(call: Call[None, UploadQuery]) -> Answer:
         raise NotFound(f"there is no job {job_id}")
     worker_id = valid_worker_id(call.query.worker_id)
     claim = (job_id, fence_of(call.query))
-    if not await call.server.workers.check(worker_id, call.key.id) or claim not in await store.arun(
-        store.ops.running(worker_id)
+    if not await call.server.workers.check(worker_id, call.key) or claim not in await store.arun(
+        store.ops.running(worker_id, tenant_id=call.verbs._visible_tenant)
     ):
         raise await refuse_lost(call, claim)
     assert call.upload is not None

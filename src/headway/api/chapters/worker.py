@@ -14,11 +14,13 @@ import msgspec
 from headway.api.call import Call
 from headway.api.routes import WORKERS, Routes
 from headway.api.wire.problems import Fault, Refused
+from headway.api.workers.gateway import Claiming
 from headway.api.workers.quoted import quoted_error, quoted_log, quoted_note
 from headway.api.workers.requests import (
     Key,
     check_many,
     fence_of,
+    give_back,
     job_id_of,
     keys_of,
     kinds_of,
@@ -36,7 +38,6 @@ from headway.model.ids import new_id
 from headway.model.job import Claim, Report
 from headway.model.refusals import not_registered
 from headway.model.reported import Failure
-from headway.model.retry import released
 from headway.model.spill import may_refer
 from headway.worker.intervals import jittered
 from headway.worker.spill import SpilledValues
@@ -81,23 +82,32 @@ async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
     queues = queues_of(call, body.queues)
     until = time.monotonic() + min(to_ms(body.wait, "wait") / 1_000, _LONGEST_WAIT_S)
     claim_id = body.claim_id or new_id()
+    with call.server.workers.claiming(worker_id) as claiming:
+        return await _claimed(call, worker_id, claim_id, queues, until, claiming)
+
+
+async def _claimed(
+    call: Call[ClaimIn, None], worker_id: str, claim_id: str, queues: list[str], until: float, claiming: Claiming
+) -> Claimed:
+    body = call.body
     waiting = await call.server.workers.waiting()
     gone = asyncio.ensure_future(call.gone())
     stopping = asyncio.ensure_future(call.server.stopping.wait())
     try:
         while True:
             claims = await _claim(call, worker_id, claim_id, queues)
+            claiming.taken = keys_of(claims)
             if len(claims) >= body.limit:
                 for queue in queues:
                     waiting.wake(queue)  # there may be more, for the next in line
             kept = await _known(call, claims)
-            if kept or not await waiting.wait(queues, until=until, unless=(gone, stopping)):
+            if kept or not await waiting.wait(queues, until=until, unless=(gone, stopping, claiming.left)):
                 break
         worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
         if worker is None:
             raise not_registered(worker_id)
         answer = Claimed(await _shown(call, worker_id, kept), worker.lease_expires_at)
-        if kept and gone.done():  # as late as possible: nobody is there to run them
+        if kept and (gone.done() or claiming.left.done()):  # as late as possible: nobody is there to run them
             await call.app.store.arun(call.app.store.ops.release(keys_of(kept), delay_ms=0))
             for queue in queues:
                 waiting.wake(queue)
@@ -242,10 +252,10 @@ async def heartbeat_job(call: Call[HeartbeatIn, None]) -> HeartbeatAnswer:
     )
     claim = (job_id, fence_of(held))
     _check_progress(held)
-    store = call.app.store
+    store, tenant_id = call.app.store, call.verbs._visible_tenant
     reply = None
-    if await call.server.workers.check(worker_id, call.key.id):
-        reply = await store.arun(store.ops.heartbeat_claims(worker_id, [claim], complete=False))
+    if await call.server.workers.check(worker_id, call.key):
+        reply = await store.arun(store.ops.heartbeat_claims(worker_id, [claim], complete=False, tenant_id=tenant_id))
     if reply is None or claim in reply.lost:
         raise await refuse_lost(call, claim)
     await _report(call, worker_id, [held])
@@ -284,24 +294,22 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> HeartbeatsAnswer:
         each.id = valid_id(each.id)  # as it is stored
         _check_progress(each, f"/jobs/{n}")
     claims = [(each.id, fence_of(each)) for each in held]
-    store = call.app.store
+    store, tenant_id = call.app.store, call.verbs._visible_tenant
     reply = None
-    if await call.server.workers.check(worker_id, call.key.id):
-        reply = await store.arun(store.ops.heartbeat_claims(worker_id, claims, complete=True))
+    if await call.server.workers.check(worker_id, call.key):
+        # it cannot name yet what is about to be answered here
+        named = list(dict.fromkeys(claims + call.server.workers.taken(worker_id)))
+        reply = await store.arun(store.ops.heartbeat_claims(worker_id, named, complete=True, tenant_id=tenant_id))
     if reply is None:
         call.server.workers.forget(worker_id)
         raise not_registered(worker_id)
-    lost = set(reply.lost)
+    lost = set(reply.lost).intersection(claims)
     await _report(call, worker_id, [each for each in held if (each.id, fence_of(each)) not in lost])
-    if reply.forgotten:
-        # it may have begun them: an at_most_once job is not run again under its id
-        ends = [released(each, _FORGOTTEN) for each in reply.forgotten]
-        await store.arun(store.ops.settle(worker_id, ends))
-        (await call.server.workers.waiting()).wake_all()
+    await give_back(call, worker_id, reply.forgotten, _FORGOTTEN)
     return HeartbeatsAnswer(
         from_micros(reply.lease_expires_at),
         [Key(*each) for each in reply.canceling],
-        [Key(*each) for each in reply.lost],
+        [Key(*each) for each in claims if each in lost],
         [Key(each.id, each.fence) for each in reply.forgotten],
     )
 

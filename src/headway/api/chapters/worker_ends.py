@@ -15,6 +15,7 @@ from headway.api.workers.requests import (
     Key,
     check_many,
     fence_of,
+    give_back,
     job_id_of,
     refuse_lost,
     valid_id,
@@ -29,6 +30,7 @@ from headway.model.status import Status
 routes = Routes("worker")
 
 _BATCH_LIMIT = 16 * 2**20
+_LEFT = "its worker left"
 
 
 class CompleteIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -93,7 +95,7 @@ async def _end(call: Call[Any, None]) -> EndedJob:
     job_id = job_id_of(call)
     end = EndIn(id=job_id, **said)
     claim = (job_id, fence_of(end))
-    if not await call.server.workers.check(worker_id, call.key.id):
+    if not await call.server.workers.check(worker_id, call.key):
         raise await refuse_lost(call, claim)
     written = await write_ends(call, worker_id, [end])
     if written.lost:
@@ -131,7 +133,7 @@ async def settle_jobs(call: Call[SettleIn, None]) -> SettledJobs:
     """Say how up to 1,000 jobs ended."""
     worker_id = valid_worker_id(call.body.worker_id)
     check_many(call.body.jobs, least=1)
-    if not await call.server.workers.check(worker_id, call.key.id):
+    if not await call.server.workers.check(worker_id, call.key):
         raise not_registered(worker_id)
     written = await write_ends(call, worker_id, call.body.jobs)
     statuses = written.statuses
@@ -149,7 +151,8 @@ class HeldKey(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ReleaseIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Claims to give back that were not begun. With `leave` the worker ends: it is not registered any more."""
+    """Claims to give back that were not begun. With `leave` the worker ends: it gives back all that it still has,
+    uncharged, its claims that wait end, and its id is not used again."""
 
     worker_id: str
     jobs: list[HeldKey] = []
@@ -165,19 +168,24 @@ class Released(msgspec.Struct):
 @routes.post("/worker/release", roles=WORKERS, body=ReleaseIn, answers={200: Released}, problems=(409, 422))
 async def release_jobs(call: Call[ReleaseIn, None]) -> Released:
     """Give jobs back that were not begun: no attempt, no charge."""
-    body, store = call.body, call.app.store
+    body, store, tenant_id = call.body, call.app.store, call.verbs._visible_tenant
     worker_id = valid_worker_id(body.worker_id)
     check_many(body.jobs, least=0)
     delay_ms = to_ms(body.delay, "delay")
     claims = [(valid_id(each.id), fence_of(each)) for each in body.jobs]
-    if not await call.server.workers.check(worker_id, call.key.id):
+    if not await call.server.workers.check(worker_id, call.key):
         raise not_registered(worker_id)
-    running: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id))
+    running: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id, tenant_id=tenant_id))
     own = set(running).intersection(claims)
     if own:
         await store.arun(store.ops.release([claim for claim in claims if claim in own], delay_ms=delay_ms))
         (await call.server.workers.waiting()).wake_all()
     if body.leave:
+        await call.server.workers.end_claims(worker_id)
+        for _ in range(2):  # the second time all that it claimed before the first
+            reply = await store.arun(store.ops.heartbeat_claims(worker_id, [], complete=True, tenant_id=tenant_id))
+            if reply is not None:
+                await give_back(call, worker_id, reply.forgotten, _LEFT)
         await store.arun(store.ops.unregister(worker_id))
         call.server.workers.forget(worker_id)
     return Released(

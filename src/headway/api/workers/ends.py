@@ -57,7 +57,7 @@ class Ends(msgspec.Struct):
 
 async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]) -> Ends:
     """Write them. Those that are not the worker's own are `lost`; where one is not valid, nothing is written."""
-    store = call.app.store
+    store, tenant_id = call.app.store, call.verbs._visible_tenant
     result_limit = call.app.settings.result_limit
     await spill_results(call, worker_id, ends)
     completions: list[Completion] = []
@@ -85,12 +85,12 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
     step_ends = await _step_ends(call, worker_id, steps, written)
     found: list[Ended] = []
     if completions:
-        found.append(await store.arun(store.ops.complete(worker_id, completions)))
+        found.append(await store.arun(store.ops.complete(worker_id, completions, tenant_id=tenant_id)))
         machines = [given[job_id] for job_id, _ in found[-1].machines]
         results = [(end, OutcomeIn(done=end.result or _NULL)) for end in machines]
         step_ends += await _step_ends(call, worker_id, results, written)
     if failures:
-        found.append(await store.arun(store.ops.fail(worker_id, failures)))
+        found.append(await store.arun(store.ops.fail(worker_id, failures, tenant_id=tenant_id)))
     for each in found:
         written.statuses |= each.statuses
         written.lost += each.lost
@@ -120,7 +120,8 @@ async def _step_ends(
         return []
     store = call.app.store
     ids = [valid_id(end.id) for end, _ in steps]
-    stored = await store.arun(store.ops.get(ids, tenant_id=None, raw=True))  # a step that goes on gets them as they are
+    own = call.verbs._visible_tenant
+    stored = await store.arun(store.ops.get(ids, tenant_id=own, raw=True))  # a step that goes on gets them as they are
     jobs: dict[str, Job] = {job.id: job for job in stored}
     found: list[tuple[Job, Settlement]] = []
     for (end, outcome), job_id in zip(steps, ids, strict=True):

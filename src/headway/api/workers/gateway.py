@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from headway.api.wire.problems import Refused
 from headway.api.workers.caretaker import Caretaker
@@ -20,6 +21,16 @@ from headway.model.refusals import not_registered
 _KNOWN_S = 60.0  # a worker id that was reaped, and then taken by another key, is noticed after this
 _MOST = 10_000
 _MOST_QUEUES = 1_000  # of one worker: its row has them all
+_LAST_MOMENT_S = 5.0  # for the claims of a worker that leaves
+
+
+class Claiming:
+    """A claim whose answer is not made yet."""
+
+    def __init__(self) -> None:
+        self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # its worker leaves
+        self.taken: list[tuple[str, int]] = []
+        self.over = asyncio.Event()
 
 
 class Gateway:
@@ -28,7 +39,8 @@ class Gateway:
     def __init__(self, app: Headway, version: str) -> None:
         self._app = app
         self._version = version
-        self._known: OrderedDict[str, tuple[str | None, set[str], float]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Any, set[str], float]] = OrderedDict()
+        self._claiming: dict[str, set[Claiming]] = {}  # by worker
         self._starting = asyncio.Lock()
         self._caretaker: Caretaker | None = None
         self._waiting: WaitingClaims | None = None
@@ -57,15 +69,41 @@ class Gateway:
             with suppress(HeadwayError):  # its lease runs out by itself
                 await caretaker.stop()
 
-    async def check(self, worker_id: str, key_id: str) -> bool:
-        """Whether this worker is registered; raises `Refused` if it belongs to another key."""
+    @contextmanager
+    def claiming(self, worker_id: str) -> Iterator[Claiming]:
+        claiming = Claiming()
+        self._claiming.setdefault(worker_id, set()).add(claiming)
+        try:
+            yield claiming
+        finally:
+            claiming.over.set()
+            claiming.left.cancel()
+            self._claiming[worker_id].discard(claiming)
+            if not self._claiming[worker_id]:
+                del self._claiming[worker_id]
+
+    def taken(self, worker_id: str) -> list[tuple[str, int]]:
+        """What claims of this worker have taken that are still to be answered: it cannot name them."""
+        return [key for each in self._claiming.get(worker_id, ()) for key in each.taken]
+
+    async def end_claims(self, worker_id: str) -> None:
+        """The worker leaves: its claims that wait here end, and give back what they have taken."""
+        claims = list(self._claiming.get(worker_id, ()))
+        for each in claims:
+            if not each.left.done():
+                each.left.set_result(None)
+        if claims:
+            await asyncio.wait([asyncio.ensure_future(each.over.wait()) for each in claims], timeout=_LAST_MOMENT_S)
+
+    async def check(self, worker_id: str, key: ApiKey) -> bool:
+        """Whether this worker is registered; raises `Refused` if it belongs to another key, or to another tenant."""
         owner, _, until = self._known.get(worker_id, (None, set(), 0.0))
         if time.monotonic() >= until:
             found = await self._app.store.arun(self._app.store.ops.worker(worker_id))
             if found is None:
                 return False
             owner = self._remember(found)
-        if owner != key_id:
+        if owner != _owner(key):
             raise Refused(
                 403, f"worker {worker_id} belongs to another key", fix="make a new UUID at each start of a worker"
             )
@@ -76,9 +114,9 @@ class Gateway:
     ) -> None:
         """Register the worker, or note queues that are new to it; raises `Refused` if it belongs to another key, and
         `LeaseLost` if it is gone again."""
-        if not await self.check(worker_id, key.id):
+        if not await self.check(worker_id, key):
             await self._add(worker_id, key, queues, kinds, slots, said)
-            if not await self.check(worker_id, key.id):
+            if not await self.check(worker_id, key):
                 raise not_registered(worker_id)  # it was declared dead just now
         _, known, _ = self._known[worker_id]
         if not known.issuperset(queues):
@@ -96,7 +134,6 @@ class Gateway:
         self, worker_id: str, key: ApiKey, queues: Sequence[str], kinds: Sequence[str], slots: int, said: dict[str, str]
     ) -> None:
         store = self._app.store
-        owner = {"key": key.id} if key.tenant_id is None else {"key": key.id, "tenant": key.tenant_id}
         worker = NewWorker(
             id=worker_id,
             hostname=said.get("hostname") or "unknown",
@@ -108,7 +145,7 @@ class Gateway:
             kinds=tuple(sorted(kinds)),
             concurrency=slots,
             lease_ms=self._app.settings.lease_ms,
-            metadata=owner,
+            metadata=_owner(key),
         )
         await store.arun(store.ops.register(worker))
         await store.arun(store.ops.heartbeat(worker_id, running=0, busy=list(queues)))
@@ -117,10 +154,15 @@ class Gateway:
         """Look at the database at its next request."""
         self._known.pop(worker_id, None)
 
-    def _remember(self, worker: Worker) -> str | None:
-        owner = worker.metadata.get("key") if isinstance(worker.metadata, dict) else None
+    def _remember(self, worker: Worker) -> Any:
+        owner = worker.metadata
         self._known[worker.id] = (owner, set(worker.queues), time.monotonic() + _KNOWN_S)
         self._known.move_to_end(worker.id)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
         return owner
+
+
+def _owner(key: ApiKey) -> dict[str, str]:
+    """Whom a worker belongs to. The holder of an issuer's tokens may have some for several tenants."""
+    return {"key": key.id} if key.tenant_id is None else {"key": key.id, "tenant": key.tenant_id}

@@ -13,8 +13,10 @@ from headway.api.call import Call
 from headway.api.wire.problems import Refused
 from headway.define import checks
 from headway.errors import HeadwayError, LeaseLost, NotFound
+from headway.model.heartbeat_claims import Forgotten
 from headway.model.ids import is_id
 from headway.model.job import Claim
+from headway.model.retry import released
 
 _MOST = 1_000
 _VERSION = re.compile(r"[1-9][0-9]{0,8}\Z")
@@ -102,6 +104,15 @@ def check_many(jobs: Sequence[Named], *, least: int) -> None:
 
 def keys_of(claims: Sequence[Claim]) -> list[tuple[str, int]]:
     return [(claim.id, claim.fence) for claim in claims]
+
+
+async def give_back(call: Call[Any, Any], worker_id: str, forgotten: Sequence[Forgotten], reason: str) -> None:
+    """Release what a worker does not name any more. It may have begun it: an at_most_once job is not run again under
+    its id."""
+    if forgotten:
+        store = call.app.store
+        await store.arun(store.ops.settle(worker_id, [released(each, reason) for each in forgotten]))
+        (await call.server.workers.waiting()).wake_all()
 
 
 async def refuse_lost(call: Call[Any, Any], claim: tuple[str, int]) -> HeadwayError:

@@ -25,9 +25,9 @@ async def spill_results(call: Call[Any, Any], worker_id: str, ends: Sequence[End
     if not large:
         return
     await call.app.alearn(None)
-    running = await store.arun(store.ops.running(worker_id))
+    running = await store.arun(store.ops.running(worker_id, tenant_id=call.verbs._visible_tenant))
     writer = ArtifactWriter(store.ops, call.app._places, store.arun)
-    for job in await store.arun(store.ops.get(list(large), tenant_id=None)):
+    for job in await store.arun(store.ops.get(list(large), tenant_id=call.verbs._visible_tenant)):
         end = large[job.id]
         claim = (job.id, fence_of(end))
         definition = call.app._definitions.get(job.kind)

@@ -24,11 +24,12 @@ class Fleet(Protocol):
         ...
 
     def heartbeat_claims(
-        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool
+        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool, tenant_id: str | None = None
     ) -> Op[ClaimsReply | None]:
         """Renew the lease of a worker that names the claims it still has: `complete`, all of them; else only if it runs
         nothing beside these. `lost` are those that it does not run (any more); `forgotten`, of a complete list, those
-        that it claimed before its last heartbeat and does not name. None if it is not registered (any more)."""
+        that it claimed before its last heartbeat and does not name. With `tenant_id`, jobs of other tenants are not its
+        own. None if it is not registered (any more)."""
         ...
 
     def worker(self, worker_id: str) -> Op[Worker | None]:

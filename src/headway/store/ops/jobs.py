@@ -62,9 +62,9 @@ class Jobs(Protocol):
     def claim_once(
         self, worker_id: str, claim_id: str, queues: Sequence[str], limit: int, *, tenant_id: str | None
     ) -> Op[list[Claim]]:
-        """Claim from these queues, the first one first. A repeated `claim_id` gives those of its jobs that the worker
-        still runs, for ten minutes, and claims nothing. Renews the lease of a worker that runs nothing. Raises
-        `LeaseLost` for an unregistered worker."""
+        """Claim from these queues (of this tenant), the first one first. A repeated `claim_id` gives those of its jobs
+        that the worker still runs, for ten minutes, and claims nothing. Renews the lease of a worker that runs nothing.
+        Raises `LeaseLost` for an unregistered worker."""
         ...
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
@@ -77,8 +77,8 @@ class Jobs(Protocol):
         somebody else has reserved its queue, or if a partition or limit does not allow it. Raises `LeaseLost`."""
         ...
 
-    def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
-        """The (id, fence) of every job that this worker is running."""
+    def running(self, worker_id: str, *, tenant_id: str | None = None) -> Op[list[tuple[str, int]]]:
+        """The (id, fence) of every job (of this tenant) that this worker is running."""
         ...
 
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
@@ -112,13 +112,13 @@ class Jobs(Protocol):
         two. Claims nothing where somebody has locked what only the claim needs."""
         ...
 
-    def complete(self, worker_id: str, completions: Sequence[Completion]) -> Op[Ended]:
+    def complete(self, worker_id: str, completions: Sequence[Completion], *, tenant_id: str | None = None) -> Op[Ended]:
         """Settle executions of this worker as succeeded, in one transaction, for a worker in any language. What it does
-        not run under that fence (any more) is `lost`, and nothing of it is written; a repeat gives the same answer. Of
-        a machine nothing is written either: its step ends with an outcome, by `settle`."""
+        not run under that fence (any more), or is not of this tenant, is `lost`, and nothing of it is written; a repeat
+        gives the same answer. Of a machine nothing is written either: its step ends with an outcome, by `settle`."""
         ...
 
-    def fail(self, worker_id: str, failures: Sequence[Failure]) -> Op[Ended]:
+    def fail(self, worker_id: str, failures: Sequence[Failure], *, tenant_id: str | None = None) -> Op[Ended]:
         """Settle executions of this worker as failed, by the policy of each job's row: another try after its backoff or
         `delay_ms`, dead when it has none left or `retry` is False, or failed with the job that retries it
         (at_most_once). One whose status is canceled cancels its job. Answers as `complete` does."""

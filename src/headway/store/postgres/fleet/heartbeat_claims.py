@@ -11,15 +11,15 @@ from headway.store.postgres.engine.verbs import call
 _BEAT = """
 select (extract(epoch from lease_expires_at) * 1000000)::bigint, canceling_ids, canceling_fences, lost_ids, lost_fences,
        forgotten_ids, forgotten_fences, forgotten_deliveries
-  from headway.heartbeat_claims($1::uuid, $2::uuid[], $3::integer[], $4::boolean)
+  from headway.heartbeat_claims($1::uuid, $2::uuid[], $3::integer[], $4::boolean, $5::uuid)
 """
 
 
 class HeartbeatClaimsVerbs:
     def heartbeat_claims(
-        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool
+        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool, tenant_id: str | None = None
     ) -> Op[ClaimsReply | None]:
-        params = [worker_id, [job_id for job_id, _ in claims], [fence for _, fence in claims], complete]
+        params = [worker_id, [job_id for job_id, _ in claims], [fence for _, fence in claims], complete, tenant_id]
         return call(_BEAT, params, _reply, urgent=True)
 
 

@@ -39,8 +39,8 @@ class ClaimVerbs:
             repeatable=False,
         )
 
-    def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
-        return call("select * from headway.running($1::uuid)", [worker_id], _pairs)
+    def running(self, worker_id: str, *, tenant_id: str | None = None) -> Op[list[tuple[str, int]]]:
+        return call("select * from headway.running($1::uuid, $2::uuid)", [worker_id, tenant_id], _pairs)
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
         return call(

@@ -277,8 +277,8 @@ begin
 end
 $$;
 
--- Every job that a worker is running.
-create function headway.running(p_worker uuid) returns table (id uuid, fence integer)
+-- Every job that a worker is running; of one tenant, if p_tenant is given.
+create function headway.running(p_worker uuid, p_tenant uuid default null) returns table (id uuid, fence integer)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -286,6 +286,7 @@ as $$
     from headway.jobs j
    where j.worker_id = p_worker
      and j.status = 'running'
+     and (p_tenant is null or j.tenant_id = p_tenant)
 $$;
 
 -- Store progress, note and log tail (with the number of bytes logged so far) of running jobs; gives the worker's jobs

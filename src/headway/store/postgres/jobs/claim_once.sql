@@ -42,7 +42,7 @@ begin
                select j.id
                  from unnest(v_ids, v_fences) with ordinality as u (id, fence, ordinal)
                  join headway.jobs j on j.id = u.id and j.fence = u.fence
-                where j.status = 'running' and j.worker_id = p_worker
+                where j.status = 'running' and j.worker_id = p_worker and (p_tenant is null or j.tenant_id = p_tenant)
                 order by u.ordinal)) c;
     return;
   end if;

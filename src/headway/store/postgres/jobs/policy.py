@@ -10,18 +10,19 @@ from headway.store.ops import Op, Rows
 from headway.store.postgres.engine.arrays import column
 from headway.store.postgres.engine.verbs import call
 
-_COMPLETE = "select * from headway.complete_many($1::uuid, $2::uuid[], $3::integer[], $4::json[])"
+_COMPLETE = "select * from headway.complete_many($1::uuid, $2::uuid[], $3::integer[], $4::json[], $5::uuid)"
 _FAIL = (
     "select * from headway.fail_many($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::boolean[], $6::bigint[],"
-    " $7::integer[], $8::text[], $9::text[], $10::text[])"
+    " $7::integer[], $8::text[], $9::text[], $10::text[], $11::uuid)"
 )
 
 
 class PolicyVerbs:
-    def complete(self, worker_id: str, completions: Sequence[Completion]) -> Op[Ended]:
-        return call(_COMPLETE, [worker_id, *_claims(completions), column(completions, "result", None)], _ended)
+    def complete(self, worker_id: str, completions: Sequence[Completion], *, tenant_id: str | None = None) -> Op[Ended]:
+        results = column(completions, "result", None)
+        return call(_COMPLETE, [worker_id, *_claims(completions), results, tenant_id], _ended)
 
-    def fail(self, worker_id: str, failures: Sequence[Failure]) -> Op[Ended]:
+    def fail(self, worker_id: str, failures: Sequence[Failure], *, tenant_id: str | None = None) -> Op[Ended]:
         values = [
             column(failures, "retry", True),
             column(failures, "delay_ms", None),
@@ -29,6 +30,7 @@ class PolicyVerbs:
             column(failures, "stdout_tail", None),
             column(failures, "stderr_tail", None),
             column(failures, "status", "failed"),
+            tenant_id,
         ]
         return call(_FAIL, [worker_id, *_claims(failures), [each.error for each in failures], *values], _ended)
 

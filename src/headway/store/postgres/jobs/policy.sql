@@ -12,7 +12,7 @@ $$;
 -- Fail executions of one worker: each job is tried again, or dead, or failed with a new job that retries it, as `failed`
 -- in model/retry.py decides. p_statuses says how each attempt ended: `failed`, `timeout`, or `canceled`, which charges
 -- nothing and cancels the job. Gives for each the job's status, or `lost` if this worker does not run it under that
--- fence (any more): then nothing was written. A repeat gives the same answer and changes nothing.
+-- fence (any more), or it is not p_tenant's, if that is given: then nothing was written. A repeat gives the same answer and changes nothing.
 -- Locks as settle does, and waits no longer (55P03). Raises HW004 for another status.
 create function headway.fail_many(
   p_worker uuid,
@@ -24,7 +24,8 @@ create function headway.fail_many(
   p_exit_codes integer[] default null,
   p_stdout_tails text[] default null,
   p_stderr_tails text[] default null,
-  p_statuses text[] default null
+  p_statuses text[] default null,
+  p_tenant uuid default null
 ) returns table (id uuid, fence integer, verdict text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -67,18 +68,20 @@ begin
              join headway.jobs j on j.id = u.id and j.fence = u.fence
             where (j.status = 'running') is true
               and j.worker_id = p_worker
+              and (p_tenant is null or j.tenant_id = p_tenant)
          ) d
      ) g
      cross join lateral headway.settle(
        p_worker, g.ids, g.fences, g.statuses, g.nexts, g.charges, g.delays, null, g.errors, g.exit_codes,
        g.stdout_tails, g.stderr_tails) s
     where g.ids is not null;
-  return query select v.* from headway.verdicts(p_worker, p_ids, p_fences, c_statuses) v;
+  return query select v.* from headway.verdicts(p_worker, p_ids, p_fences, c_statuses, p_tenant) v;
 end
 $$;
 
 -- Where jobs are whose executions this worker has ended in one of these statuses; `lost` where it has not.
-create function headway.verdicts(p_worker uuid, p_ids uuid[], p_fences integer[], p_statuses text[])
+create function headway.verdicts(
+  p_worker uuid, p_ids uuid[], p_fences integer[], p_statuses text[], p_tenant uuid)
 returns table (id uuid, fence integer, verdict text)
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -87,12 +90,14 @@ as $$
     from unnest(p_ids, p_fences) as u (id, fence)
     left join headway.attempts a
       on a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status = any (p_statuses)
+     and (p_tenant is null or a.tenant_id = p_tenant)
     left join headway.jobs j on j.id = a.job_id
 $$;
 
 -- Complete executions of one worker. Answers as fail_many does, and `machine` for a machine, of which nothing is
 -- written: its step ends with an outcome.
-create function headway.complete_many(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
+create function headway.complete_many(
+  p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null, p_tenant uuid default null)
 returns table (id uuid, fence integer, verdict text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -115,7 +120,8 @@ begin
     from unnest(p_ids, p_fences, p_results) as u (id, fence, result)
     join headway.jobs j on j.id = u.id and j.fence = u.fence
    where (j.status = 'running') is true
-     and j.worker_id = p_worker;
+     and j.worker_id = p_worker
+     and (p_tenant is null or j.tenant_id = p_tenant);
   v_own := cardinality(v_ids) = cardinality(p_ids);
   if v_ids is not null then
     perform s.verdict
@@ -129,7 +135,7 @@ begin
   end if;
   return query
     select v.id, v.fence, case when v.id = any (v_machines) then 'machine' else v.verdict end
-      from headway.verdicts(p_worker, p_ids, p_fences, array['succeeded']) v;
+      from headway.verdicts(p_worker, p_ids, p_fences, array['succeeded'], p_tenant) v;
 end
 $$;
 

@@ -14,14 +14,14 @@ _SQL = statements("fleet/heartbeat_claims")
 
 class HeartbeatClaimsVerbs(Verbs):
     def heartbeat_claims(
-        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool
+        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool, tenant_id: str | None = None
     ) -> Op[ClaimsReply | None]:
         def steps() -> Steps[ClaimsReply | None]:
             rows = yield Statement(_SQL["worker"], (worker_id,))
             if not rows:
                 return None
             before, lease = rows[0]
-            running = yield Statement(_SQL["running"], (worker_id,))
+            running = yield Statement(_SQL["running"], (worker_id, tenant_id))
             mine = {(job_id, fence) for job_id, fence, *_ in running}
             named = mine.intersection(claims)
             if complete or len(named) == len(mine):

@@ -9,7 +9,8 @@ where id = ?1;
 select id, fence, cancel_requested_at is not null, attempt_started_at, delivery, committed is not null
 from jobs
 where status = 'running'
-  and worker_id = ?1;
+  and worker_id = ?1
+  and (?2 is null or tenant_id = ?2);
 
 -- name: renew
 update workers

@@ -126,9 +126,9 @@ class ClaimVerbs(Verbs):
 
         return SqliteOp(steps, writes=True, repeatable=False)
 
-    def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
+    def running(self, worker_id: str, *, tenant_id: str | None = None) -> Op[list[tuple[str, int]]]:
         def steps() -> Steps[list[tuple[str, int]]]:
-            rows = yield Statement(_SQL["running"], (worker_id,))
+            rows = yield Statement(_SQL["running"], (worker_id, tenant_id))
             return [(job_id, fence) for job_id, fence in rows]
 
         return SqliteOp(steps, writes=False)

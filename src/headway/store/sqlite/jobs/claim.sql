@@ -158,7 +158,8 @@ where id = ?1
 select id, fence
 from jobs
 where status = 'running'
-  and worker_id = ?1;
+  and worker_id = ?1
+  and (?2 is null or tenant_id = ?2);
 
 -- name: report
 update jobs

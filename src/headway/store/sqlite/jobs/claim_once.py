@@ -34,7 +34,7 @@ class ClaimOnceVerbs(ClaimVerbs):
         def steps() -> Steps[list[Claim]]:
             lease_expires_at, lease_ms, repeated = yield from _worker(worker_id, claim_id)
             if repeated:
-                return (yield from _remembered(worker_id, claim_id))
+                return (yield from _remembered(worker_id, claim_id, tenant_id))
             now = self._clock.now()
             if _is_due(lease_expires_at, lease_ms, now):
                 # a worker that runs jobs renews its lease by naming them: else those that it forgot would
@@ -67,9 +67,10 @@ def _is_due(lease_expires_at: int, lease_ms: int, now: int) -> bool:
     return lease_expires_at < now + lease_ms * 500
 
 
-def _remembered(worker_id: str, claim_id: str) -> Steps[list[Claim]]:
+def _remembered(worker_id: str, claim_id: str, tenant_id: str | None) -> Steps[list[Claim]]:
     ((text,),) = yield Statement(_SQL["remembered"], (worker_id, claim_id))
     taken = msgspec.json.decode(text, type=list[tuple[str, int]])
-    rows = yield Statement(_SQL["still_running"], (worker_id, json_list([job_id for job_id, _ in taken])))
+    ids = json_list([job_id for job_id, _ in taken])
+    rows = yield Statement(_SQL["still_running"], (worker_id, ids, tenant_id))
     found = {(claim.id, claim.fence): claim for claim in (yield from read_claims(rows))}
     return [found[key] for key in taken if key in found]

@@ -38,7 +38,8 @@ select {jobs/claim.claim}
 from jobs
 where id in (select value from json_each(?2))
   and status = 'running'
-  and worker_id = ?1;
+  and worker_id = ?1
+  and (?3 is null or tenant_id = ?3);
 
 -- name: remember
 insert into worker_claims (worker_id, claim_id, claimed_at, claims)

@@ -35,24 +35,24 @@ class _Running(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PolicyVerbs(SettleVerbs):
-    def complete(self, worker_id: str, completions: Sequence[Completion]) -> Op[Ended]:
+    def complete(self, worker_id: str, completions: Sequence[Completion], *, tenant_id: str | None = None) -> Op[Ended]:
         def steps() -> Steps[Ended]:
-            running = yield from _read_running(worker_id, completions)
+            running = yield from _read_running(worker_id, completions, tenant_id)
             own = [(running.get((each.id, each.fence)), each) for each in completions]
             machines = [(each.id, each.fence) for job, each in own if job is not None and job.machine]
             plain = [succeeded(job, each.result) for job, each in own if job is not None and not job.machine]
-            ended = yield from self._end(worker_id, completions, plain, ("succeeded",))
+            ended = yield from self._end(worker_id, completions, plain, ("succeeded",), tenant_id)
             lost = [claim for claim in ended.lost if claim not in machines]
             return Ended(ended.statuses, lost, machines)
 
         return SqliteOp(steps, writes=True)
 
-    def fail(self, worker_id: str, failures: Sequence[Failure]) -> Op[Ended]:
+    def fail(self, worker_id: str, failures: Sequence[Failure], *, tenant_id: str | None = None) -> Op[Ended]:
         def steps() -> Steps[Ended]:
-            running = yield from _read_running(worker_id, failures)
+            running = yield from _read_running(worker_id, failures, tenant_id)
             own = [(running.get((each.id, each.fence)), each) for each in failures]
             settlements = [_settlement(job, each) for job, each in own if job is not None]
-            return (yield from self._end(worker_id, failures, settlements, get_args(BadEnd)))
+            return (yield from self._end(worker_id, failures, settlements, get_args(BadEnd), tenant_id))
 
         return SqliteOp(steps, writes=True)
 
@@ -62,10 +62,11 @@ class PolicyVerbs(SettleVerbs):
         ends: Sequence[Completion] | Sequence[Failure],
         settlements: Sequence[Settlement],
         statuses: Sequence[AttemptStatus],
+        tenant_id: str | None,
     ) -> Steps[Ended]:
         if settlements:
             yield from self.settle(worker_id, settlements).steps()
-        parameters = (json_list([each.id for each in ends]), worker_id, json_list(statuses))
+        parameters = (json_list([each.id for each in ends]), worker_id, json_list(statuses), tenant_id)
         rows = yield Statement(_SQL["verdicts"], parameters)
         found = {(job_id, fence): status for job_id, fence, status in rows}
         claims = [(each.id, each.fence) for each in ends]
@@ -76,9 +77,9 @@ class PolicyVerbs(SettleVerbs):
 
 
 def _read_running(
-    worker_id: str, ends: Sequence[Completion] | Sequence[Failure]
+    worker_id: str, ends: Sequence[Completion] | Sequence[Failure], tenant_id: str | None
 ) -> Steps[dict[tuple[str, int], _Running]]:
-    rows = yield Statement(_SQL["running"], (json_list([each.id for each in ends]), worker_id))
+    rows = yield Statement(_SQL["running"], (json_list([each.id for each in ends]), worker_id, tenant_id))
     return {(row[0], row[1]): _Running(*row) for row in rows}
 
 
