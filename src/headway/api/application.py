@@ -19,6 +19,7 @@ from headway.api.access.oidc_settings import OidcSettings, oidc_settings
 from headway.api.access.rates import Rates
 from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import Tenants, check_role
+from headway.api.aside import Aside
 from headway.api.call import Answer, Call, ServerParts
 from headway.api.document import reference
 from headway.api.document.openapi import document
@@ -31,7 +32,7 @@ from headway.api.serving.schema_watch import SchemaWatch
 from headway.api.serving.settings import ServerSettings, server_settings
 from headway.api.spans import begin_span, end_span
 from headway.api.streams import Streams
-from headway.api.wire.bodies import decode_body, decode_query, read_body, read_upload
+from headway.api.wire.bodies import LARGE, decode_body, decode_query, read_body, read_upload
 from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.wire.replays import request_with_key
@@ -46,7 +47,6 @@ from headway.version import __version__
 _log = get_logger("headway.api")
 _READ_S = 10.0  # a read that takes longer is 503
 _READY_S = 1.0
-_LARGE_BODY = 128 * 1024  # bytes; smaller ones are decoded within a millisecond or two
 _USES_EVERY_S = 60.0
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PROBES = ("/healthz", "/readyz")  # asked by address, without a Host of ours; they reveal nothing
@@ -85,6 +85,7 @@ class Api:
         self._callers = Callers(app, self.keys, self._sessions, oidc or oidc_settings(app._config.get("oidc", {})))
         self._workers = Gateway(app, __version__)
         self._streams = Streams()
+        self._aside = Aside()
         self._parts = ServerParts(
             stopping=self.stopping,
             workers=self._workers,
@@ -92,6 +93,7 @@ class Api:
             enqueues=Enqueues(app),
             callers=self._callers,
             sessions=self._sessions,
+            aside=self._aside,
         )
         self._tenants = Tenants(app)
         self._watch = DatabaseWatch(app)
@@ -308,17 +310,26 @@ class Api:
             key=key,
             params=params,
             query=decode_query(query, route.query or NoQuery) if query or route.query is not None else None,
-            body=await _body(body, sent.get("content-type"), route),
+            body=await self._body(body, sent.get("content-type"), route, verbs.tenant_id),
             headers=sent,
             request_id=exchange.request_id,
             address=exchange.address,
             server=self._parts,
             http=request,
+            size=len(body),
             upload=read_upload(request, route.limit) if route.upload else None,
             request=request_with_key(request, body, verbs, key)
             if route.creates and "idempotency-key" in sent
             else None,
         )
+
+    async def _body(self, body: bytes, content_type: str | None, route: Route, tenant_id: str | None) -> Any:
+        if route.body is not None:
+            decode = partial(decode_body, body, content_type, route.body, quotes=route.quotes)
+            return decode() if len(body) <= LARGE else await self._aside.run(tenant_id, decode)
+        if body.strip() not in (b"", b"{}"):
+            raise Refused(422, "this takes no body")
+        return None
 
     @property
     def has_oidc_login(self) -> bool:
@@ -388,16 +399,6 @@ class Api:
 
     def _openapi(self, request: Request) -> Response:
         return _response(self._document(request))
-
-
-async def _body(body: bytes, content_type: str | None, route: Route) -> Any:
-    if route.body is not None:
-        decode = partial(decode_body, body, content_type, route.body, quotes=route.quotes)
-        # a batch of 16 MiB takes a second, in which no other request would be answered
-        return decode() if len(body) < _LARGE_BODY else await asyncio.to_thread(decode)
-    if body.strip() not in (b"", b"{}"):
-        raise Refused(422, "this takes no body")
-    return None
 
 
 def _refuse_nul(params: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -13,8 +13,10 @@ from starlette.requests import Request as HttpRequest
 
 from headway.api.access.callers import Callers
 from headway.api.access.sessions import Sessions
+from headway.api.aside import Aside
 from headway.api.enqueues import Enqueues
 from headway.api.streams import Streams
+from headway.api.wire.bodies import LARGE
 from headway.api.wire.problems import Refused
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
@@ -29,6 +31,7 @@ from headway.model.trace import carried
 
 B = TypeVar("B")
 Q = TypeVar("Q")
+T = TypeVar("T")
 
 
 class ServerParts(msgspec.Struct, frozen=True, eq=False):
@@ -40,6 +43,7 @@ class ServerParts(msgspec.Struct, frozen=True, eq=False):
     enqueues: Enqueues  # stores the jobs of requests that come at the same time
     callers: Callers
     sessions: Sessions
+    aside: Aside  # for work that would hold up the event loop
 
 
 class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
@@ -56,6 +60,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     address: str  # of the client, for the audit; from X-Forwarded-For only where the proxy is trusted
     server: ServerParts
     http: HttpRequest
+    size: int = 0  # of its body, in bytes
     upload: AsyncIterator[bytes] | None = None  # the body, where it is a file
     request: Request | None = None  # its Idempotency-Key, where it has one
 
@@ -67,6 +72,12 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     async def allowed(self) -> None:
         """Raises `Refused` where the key is not valid any more."""
         await self.server.callers.check(self.http)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Do this with what the body has: beside the event loop, if that is much."""
+        if self.size <= LARGE:
+            return work()
+        return await self.server.aside.run(self.verbs.tenant_id, work)
 
     async def begin_session(self) -> tuple[Session, str]:
         """A session of this key; gives the cookie to set, too."""

@@ -249,6 +249,10 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
     fault: str | None = None  # why its payload (None then) cannot be read
 
 
+DUE_BYTES = 4 * 2**20
+"""How much of events' payloads one look gives, one event at least; every tenant's first comes before any's second."""
+
+
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """What must fire now."""
 
@@ -256,4 +260,5 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     schedules: tuple[ResolvedTrigger, ...]  # soonest first
     events: tuple[PendingEvent, ...]  # oldest first
     next_due_ms: int | None  # until the next schedule is due (one of those that the caller may fire)
+    more: bool = False  # events are pending that were too much for this look
     defined: str  # differs when a definition was written or deleted: how many there are, and the sum of their revisions

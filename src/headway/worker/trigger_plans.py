@@ -56,14 +56,20 @@ def plan_firing(resolved: ResolvedTrigger, now: datetime, definitions: Definitio
     )
 
 
-def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions, limit: int) -> Handling:
-    """A fire for each trigger that the event matches; a trigger whose kind only other workers know is left to them."""
+def plan_handling(
+    pending: PendingEvent, now: datetime, definitions: Definitions, limit: int, room: int
+) -> tuple[Handling, int]:
+    """A fire for each trigger that the event matches; a trigger whose kind only other workers know is left to them, and
+    so are, to the next round, triggers after this many bytes of payloads. Gives how much room is left."""
     fires: list[NewFire] = []
     unwanted: list[NewFire] = []
     left = False
     late = now - pending.event.emitted_at >= LEFT_FOR
     for resolved in pending.triggers:
         trigger = resolved.trigger
+        if room <= 0:
+            left = True
+            break
         try:
             if pending.fault is not None:
                 raise RenderError(pending.fault)
@@ -79,8 +85,23 @@ def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions
                 fires.append(NewFire(id=new_id(), trigger_id=trigger.id, job=job, dedupe_key=dedupe_key))
         except Exception as error:
             fires.append(_failed(trigger.id, error))
+        else:
+            room -= size_of(fires[-1]) if fires and fires[-1].trigger_id == trigger.id else 0
     # a trigger that does not match needs a row only if the event stays pending and comes up again
-    return Handling(event_id=pending.event.id, fires=(*fires, *unwanted) if left else tuple(fires), left=left)
+    handling = Handling(event_id=pending.event.id, fires=(*fires, *unwanted) if left else tuple(fires), left=left)
+    return handling, room
+
+
+def size_of(fire: NewFire) -> int:
+    """How large the payload of its job or signal is."""
+    made = fire.job or fire.signal
+    return 0 if made is None or made.payload is None else len(made.payload)
+
+
+def size_of_payload(resolved: ResolvedTrigger) -> int:
+    """About how large the payload of each of its jobs will be."""
+    parts = (resolved.trigger.payload, None if resolved.template is None else resolved.template.payload)
+    return 1 + sum(len(msgspec.json.encode(each)) for each in parts if each)
 
 
 def refused(one: T, error: HeadwayError) -> T:

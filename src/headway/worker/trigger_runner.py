@@ -33,7 +33,15 @@ from headway.worker.database import Database
 from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.trigger_plans import each_fire, each_time, plan_firing, plan_handling, refused
+from headway.worker.trigger_plans import (
+    each_fire,
+    each_time,
+    plan_firing,
+    plan_handling,
+    refused,
+    size_of,
+    size_of_payload,
+)
 
 log = get_logger("headway.worker")
 
@@ -42,6 +50,8 @@ T = TypeVar("T", Firing, Handling)
 BATCH = 100
 FIRES = 1_000
 """The most fires of one round: a schedule may have much to catch up on."""
+FIRED_BYTES = 4 * 2**20
+"""The most that the payloads of one round are together, but for its last: few events can become very many bytes."""
 LOCKED_RETRY_S = 1.0
 """The pause before rows that somebody had locked are tried again."""
 IDLE_FACTOR = 2
@@ -161,7 +171,8 @@ class TriggerRunner:
 
     async def _fire(self, due: Due) -> tuple[list[Fire], bool]:
         """What was written, and whether there may be more to fire right now."""
-        firings, handlings = await self._planned(due)
+        # in a thread: templates and events of a megabyte each take a while to render
+        firings, handlings, is_full = await asyncio.to_thread(self._plan, due)
         triggers = {resolved.trigger.id: resolved.trigger for resolved in due.schedules}
         triggers |= {resolved.trigger.id: resolved.trigger for pending in due.events for resolved in pending.triggers}
         emitters = {pending.event.id: pending.event.tenant_id for pending in due.events}
@@ -173,28 +184,33 @@ class TriggerRunner:
             _is_cut([resolved.trigger.tenant_id for resolved in due.schedules])
             or _is_cut([pending.event.tenant_id for pending in due.events])
             or len(firings) < len(due.schedules)
+            or is_full
+            or due.more
             or any(each.next_fire_at is not None and each.next_fire_at <= due.now for each in firings)
         )
         return fires, more
 
-    async def _planned(self, due: Due) -> tuple[list[Firing], list[Handling]]:
+    def _plan(self, due: Due) -> tuple[list[Firing], list[Handling], bool]:
+        """What to write now, and whether some is left for the next round because this one has enough."""
         limit = self._settings.payload_limit
-        room = FIRES
+        room, bytes_left = FIRES, FIRED_BYTES
         firings: list[Firing] = []
         for index, resolved in enumerate(due.schedules):
-            if room <= 0:
-                break  # the next round fires them
+            if room <= 0 or bytes_left <= 0:
+                break
             # a schedule that catches up leaves the others their share
-            share = max(1, room // (len(due.schedules) - index))
+            share = max(1, min(room // (len(due.schedules) - index), bytes_left // size_of_payload(resolved)))
             firing = plan_firing(resolved, due.now, self._definitions, limit, share)
             room -= max(1, len(firing.fires))
+            bytes_left -= sum(map(size_of, firing.fires))
             firings.append(firing)
-            await asyncio.sleep(0)  # let this worker's jobs run
         handlings: list[Handling] = []
         for pending in due.events:
-            handlings.append(plan_handling(pending, due.now, self._definitions, limit))
-            await asyncio.sleep(0)
-        return firings, handlings
+            if bytes_left <= 0:
+                return firings, handlings, True
+            handling, bytes_left = plan_handling(pending, due.now, self._definitions, limit, bytes_left)
+            handlings.append(handling)
+        return firings, handlings, bytes_left <= 0
 
     async def _write(
         self,

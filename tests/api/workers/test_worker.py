@@ -235,8 +235,8 @@ def test_results_too_large_for_a_row_spill(app: Headway, client: Any, work: Any,
     (child,) = work.claim()
     stranger = Worker(client(app.create_api_key("stranger", "worker", tenant=None).text))
     assert stranger.claim() == []
-    assert stranger.say("complete", child, result=large).status_code == 422
-    assert work.say("complete", {**child, "fence": 7}, result=large).status_code == 422
+    assert stranger.say("complete", child, result=large).status_code == 409
+    assert work.say("complete", {**child, "fence": 7}, result=large).status_code == 409
     assert app.artifacts(child["id"]) == []
     assert work.many("settle", jobs=[{"id": child["id"], "fence": 1, "result": large}]).status_code == 200
     assert work.say("complete", child, result="again: its answer was lost").json()["status"] == "succeeded"

@@ -6,7 +6,8 @@ import pytest
 
 from headway.model.definition import NewDefinition
 from headway.model.ids import new_id
-from tests.store.triggers.trigger_calls import ODD_JSON, new_schedule
+from headway.model.trigger import DUE_BYTES
+from tests.store.triggers.trigger_calls import ODD_JSON, handling, new_schedule
 
 COMPUTED = NewDefinition(kind="computed", computed=True)
 
@@ -189,3 +190,28 @@ def test_more_tenants_than_places_come_in_turn(db):
     assert all((len(due.events), len(due.schedules)) == (3, 3) for due in looks)
     assert len({heard.event.tenant for due in looks for heard in due.events}) == 12
     assert len({met.trigger.tenant for due in looks for met in due.schedules}) == 12
+
+
+def test_large_events_are_given_a_few_at_a_time_and_every_tenants_first(db):
+    large = {"text": "x" * (DUE_BYTES // 5 * 2)}
+    listeners = [db.listener("paid", tenant=tenant).id for tenant in ("acme", "beta")]
+    acme = [db.emit("paid", large, tenant="acme") for _ in range(4)]
+    beta = db.emit("paid", {"n": 1}, tenant="beta")
+    due = db.due()
+    assert [(each.event.id, [met.trigger.id for met in each.triggers]) for each in due.events] == [
+        (acme[0], listeners[:1]),
+        (acme[1], listeners[:1]),
+        (acme[2], listeners[:1]),
+        (beta, listeners[1:]),
+    ]
+    assert due.more
+    for event in (*acme[:3], beta):
+        db.handle(handling(event))
+    due = db.due()
+    assert ([each.event.id for each in due.events], due.more) == (acme[3:], False)
+
+
+def test_an_event_that_is_too_large_for_a_look_comes_alone(db):
+    made = [db.emit("paid", {"text": "x" * DUE_BYTES}) for _ in range(2)]
+    due = db.due()
+    assert ([each.event.id for each in due.events], due.more) == (made[:1], True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
@@ -11,9 +10,11 @@ from typing import Any
 import msgspec
 
 from headway.api.access.narrowed import check_others, is_narrowed, refuse_hidden, shown_duplicate
+from headway.api.aside import Breath
 from headway.api.call import Answer, Call
 from headway.api.enqueues import is_plain_enough
 from headway.api.routes import PRODUCERS, Routes
+from headway.api.wire.bodies import LARGE
 from headway.api.wire.problems import Fault, Refused, refused_at
 from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import JsonObject
@@ -30,7 +31,6 @@ U = msgspec.UnsetType
 _Build = Callable[[Any], NewJob]  # makes a job from a payload
 
 _LONGEST_BATCH = 1_000
-_BUILT_AT_ONCE = 50  # jobs of a batch, before other requests have their turn
 _ALIASES = {"definition_key": "kind", "dedupe_key": "unique_key"}
 
 
@@ -159,24 +159,30 @@ async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn], at: str = "")
         made_by["trace_id"] = trace
     built: list[NewJob] = []
     last: tuple[JobIn, _Build] | None = None
+    breath = Breath()
     try:
         for job in jobs:
             payload, job.payload = job.payload, msgspec.UNSET
             if last is not None and job == last[0]:  # most jobs of a batch differ by their payloads alone
-                built.append(last[1](payload))
+                built.append(await _built(call, last[1], payload))
             elif job.template:
                 built.append(await _from_template(call, job, payload, made_by))
             else:
                 build, first = await _first_of_many(call, job, payload, made_by)
                 built.append(first)
                 last = job, build
-            if len(built) % _BUILT_AT_ONCE == 0:
-                await asyncio.sleep(0)
+            await breath.take()
     except (Refused, HeadwayError) as error:
         place: list[str | int] = [at, len(built)] if at == "jobs" else [at] if at else []
         raise refused_at(error, place, JobIn.__struct_fields__) from None
     await check_others(call, built)
     return built
+
+
+async def _built(call: Call[Any, None], build: _Build, payload: Any) -> NewJob:
+    if payload is msgspec.UNSET or len(payload) <= LARGE:
+        return build(payload)
+    return await call.aside(partial(build, payload))
 
 
 async def _first_of_many(
@@ -191,7 +197,7 @@ async def _first_of_many(
         new = build({} if payload is msgspec.UNSET else msgspec.Raw(bytes(payload)))
         return msgspec.structs.replace(new, **made_by)
 
-    first = build_from(payload)
+    first = await _built(call, build_from, payload)
     _check(call, first, definition, options)
     return build_from, first
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED
 from headway.api.wire.views import EventView, Json, Listed
 from headway.errors import NotFound, Replayed
-from headway.model.event import Event
+from headway.model.event import Event, NewEvent
 from headway.model.trigger import Fire
 
 routes = Routes("events")
@@ -68,12 +69,17 @@ async def emit_many(call: Call[EventsIn, None]) -> Answer:
 async def _emit(call: Call[Any, None], events: list[EventIn]) -> tuple[list[str], dict[str, str]]:
     """The ids, and the headers of a repeated request."""
     verbs = call.verbs
-    built = [verbs.build_event(each.name, each.payload or None, correlation_id=each.correlation_id) for each in events]
-    built = [msgspec.structs.replace(each, created_by=call.actor, trace_id=call.trace) for each in built]
+    built = await call.aside(partial(_built, call, events))
     try:
         return await verbs.aemit_many(built, request=call.request), {}
     except Replayed as again:
         return [event_id for event_id, _ in again.created], REPLAYED
+
+
+def _built(call: Call[Any, None], events: list[EventIn]) -> list[NewEvent]:
+    build = call.verbs.build_event
+    built = [build(each.name, each.payload or None, correlation_id=each.correlation_id) for each in events]
+    return [msgspec.structs.replace(each, created_by=call.actor, trace_id=call.trace) for each in built]
 
 
 class EventQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):

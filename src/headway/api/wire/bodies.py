@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,10 @@ from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Fault, Refused, path_parts, pointer
 from headway.model.codec import DEEPEST, FAULTS, outside_strings, too_deep
 
+_NUL = "the JSON holds a NUL character, which PostgreSQL cannot keep: remove it"
+_FIELD = re.compile(rb'[\s,{]*("[^"\\]*(?:\\.[^"\\]*)*")\s*:\s*', re.DOTALL)
+_read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _PATH = re.compile(r" - at `(\$[^`]*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`", re.DOTALL)
 _MOST_FAULTS = 10
@@ -24,6 +28,9 @@ _JSON_ESCAPE = re.compile(
     re.DOTALL,
 )
 _MOST_PARAMETERS = 100
+LARGE = 64 * 1024
+"""Bytes; smaller bodies are read within a few milliseconds, larger ones beside the event loop and in parts."""
+_NAMED = 16 * 1024  # of a larger body only the first unknown field is named: each further one takes another look
 BODY_S = 30.0
 """A body that takes longer to arrive is refused."""
 ARRIVED = "headway.arrived"
@@ -101,24 +108,73 @@ def decode_body(body: bytes, content_type: str | None, into: Any, *, quotes: boo
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
     if quotes and b"\\ud" in body.lower() and b'"result"' not in body and b'"outcome"' not in body:
         body = _JSON_ESCAPE.sub(_escaped, body)
-    if too_deep(body, DEEPEST + _AROUND):
-        raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
+    _check_parts(body, DEEPEST + _AROUND, may_hold_nul=quotes)
     try:
         return msgspec.json.decode(body, type=into)
     except msgspec.ValidationError as error:
-        raise _unknown_fields(body, into) or _invalid(error, "body") from None
+        raise _unknown_fields(body, into, error) or _invalid(error, "body") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if any(found["half"] for found in _JSON_ESCAPE.finditer(body)):
             raise Refused(400, "the JSON holds half of a surrogate pair, which is not text: remove it") from None
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
-    finally:
-        _refuse_repeated_names(body, may_hold_nul=quotes)
 
 
-def _unknown_fields(body: bytes, into: Any) -> Refused | None:
+def _check_parts(body: bytes | msgspec.Raw, levels: int, *, may_hold_nul: bool) -> None:
+    """Raises `Refused` for more levels than these, and for what `_refuse_repeated_names` looks for. A large body is
+    looked at part by part: one look at all of it would keep other threads, such as the event loop's, from running."""
+    text = bytes(body)
+    begin = text[:1] if text[:1] in b"{[" else text.lstrip()[:1]
+    if len(text) <= LARGE or begin not in (b"{", b"["):
+        if too_deep(text, levels):
+            raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
+        _refuse_repeated_names(text, may_hold_nul=may_hold_nul)
+        return
+    if not levels:
+        raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
+    try:
+        if begin == b"[":
+            parts = _read_list(text)
+        else:
+            fields = _read_object(text)
+            parts = list(fields.values())
+    except FAULTS:
+        return  # whoever decodes it says what is wrong
+    if begin == b"{":
+        if not may_hold_nul and any("\0" in name for name in fields):
+            raise Refused(422, _NUL)
+        _refuse_replaced(text, parts)
+    for part in parts:
+        _check_parts(part, levels - 1, may_hold_nul=may_hold_nul)
+
+
+def _refuse_replaced(text: bytes, values: Sequence[msgspec.Raw]) -> None:
+    """Raises `Refused` where an object has more than these values, which a decoder read, in their order: another one of
+    the same name was replaced."""
+    at = 0
+    for value in values:
+        field = _FIELD.match(text, at)
+        if field is None or not text.startswith(bytes(value), field.end()):
+            raise _named_twice(field)
+        at = field.end() + len(value)
+    if more := _FIELD.match(text, at):
+        raise _named_twice(more)
+
+
+def _named_twice(field: re.Match[bytes] | None) -> Refused:
+    name = "a field" if field is None else repr(msgspec.json.decode(field[1])[:80])
+    return Refused(400, f"the JSON names {name} twice in one object")
+
+
+def _unknown_fields(body: bytes, into: Any, first: msgspec.ValidationError) -> Refused | None:
     """The refusal that names all of them: a decoder stops at the first."""
     faults: list[Fault] = []
     names: list[str] = []
+    if len(body) > _NAMED:
+        unknown, path = _UNKNOWN.search(str(first)), _PATH.search(str(first))
+        if unknown is None:
+            return None
+        parts = [] if path is None else path_parts(path[1])
+        return _said_unknown([unknown[1]], [Fault(f"unknown field `{unknown[1]}`", pointer([*parts, unknown[1]]))])
     try:
         value = msgspec.json.decode(body)
         while len(faults) < _MOST_FAULTS:
@@ -138,8 +194,10 @@ def _unknown_fields(body: bytes, into: Any) -> Refused | None:
                 faults.append(Fault(f"unknown field `{unknown[1]}`", pointer([*parts, unknown[1]])))
     except (KeyError, IndexError, TypeError, *FAULTS):
         pass  # what the path means cannot be told: those found until then are named
-    if not faults:
-        return None
+    return _said_unknown(names, faults) if faults else None
+
+
+def _said_unknown(names: Sequence[str], faults: list[Fault]) -> Refused:
     said = ", ".join(f"`{each[:80]}`" for each in dict.fromkeys(names))
     known = f"unknown field{'s' if len(set(names)) > 1 else ''} {said}"
     return Refused(422, f"the body is not valid: it has the {known}", faults=faults)
@@ -204,7 +262,7 @@ def _refuse_repeated_names(body: bytes, *, may_hold_nul: bool) -> None:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if has_nul and any(_holds_nul(part) for pair in pairs for part in pair):
-            raise Refused(422, "the JSON holds a NUL character, which PostgreSQL cannot keep: remove it")
+            raise Refused(422, _NUL)
         if len(found) < len(pairs):
             seen: set[str] = set()
             for name, _ in pairs:
@@ -215,9 +273,11 @@ def _refuse_repeated_names(body: bytes, *, may_hold_nul: bool) -> None:
 
     try:
         # numbers stay text: one that Python refuses as too long would end the search
-        json.loads(body, object_pairs_hook=unique, parse_int=str, parse_float=str)
+        read = json.loads(body, object_pairs_hook=unique, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return
+    if has_nul and _holds_nul(read):  # a part that is no object
+        raise Refused(422, _NUL)
 
 
 def _names_are_unique(body: bytes) -> bool:

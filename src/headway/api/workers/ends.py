@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from headway.api.call import Call
+from headway.api.wire.bodies import LARGE
 from headway.api.wire.problems import Refused, refused_at, refused_with_pointer
 from headway.api.wire.views import Json
-from headway.api.workers.outcomes import ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
+from headway.api.workers.outcomes import ChildIn, ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
 from headway.api.workers.quoted import quoted_error, quoted_tail
 from headway.api.workers.requests import fence_of, valid_id
 from headway.api.workers.spill import spill_results
@@ -55,42 +57,36 @@ class Ends(msgspec.Struct):
     continued: list[ClaimedJob]
 
 
-async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]) -> Ends:
-    """Write them. Those that are not the worker's own are `lost`; where one is not valid, nothing is written."""
-    store, tenant_id = call.app.store, call.verbs._visible_tenant
-    result_limit = call.app.settings.result_limit
-    await spill_results(call, worker_id, ends)
+class _Said(msgspec.Struct):
+    """What ends say."""
+
     completions: list[Completion] = []
     failures: list[Failure] = []
     steps: list[tuple[EndIn, OutcomeIn]] = []
     given: dict[str, EndIn] = {}
     claims: list[tuple[str, int]] = []
-    for end in ends:
-        try:
-            job_id = valid_id(end.id)
-            given[job_id] = end
-            claims.append((job_id, fence_of(end)))
-            error = end.error_text if end.error is None else end.error
-            if error is not None or end.status is not None:
-                failures.append(_failure(job_id, end, error))
-            elif end.outcome is not None:
-                outcome_name(end.outcome)
-                steps.append((end, end.outcome))
-            else:
-                completions.append(Completion(*claims[-1], result_text(end.result, result_limit)))
-        except (Refused, HeadwayError) as refusal:
-            raise _pointing_at(call, end, refusal) from None
-    written = Ends(claims, {}, [], [])
+
+
+async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]) -> Ends:
+    """Write them. Those that are not the worker's own are `lost`; where one is not valid, nothing is written."""
+    store, tenant_id = call.app.store, call.verbs._visible_tenant
+    if call.size > LARGE:  # much to read: only what it runs is worth that
+        running: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id, tenant_id=tenant_id))
+        runs = set(running)
+        ends = [end if (valid_id(end.id), _fence(end)) in runs else _bare(end) for end in ends]
+    await spill_results(call, worker_id, ends)
+    said = await call.aside(partial(_read, call, ends))
+    written = Ends(said.claims, {}, [], [])
     # before the first write: a request that is refused has changed nothing
-    step_ends = await _step_ends(call, worker_id, steps, written)
+    step_ends = await _step_ends(call, worker_id, said.steps, written)
     found: list[Ended] = []
-    if completions:
-        found.append(await store.arun(store.ops.complete(worker_id, completions, tenant_id=tenant_id)))
-        machines = [given[job_id] for job_id, _ in found[-1].machines]
+    if said.completions:
+        found.append(await store.arun(store.ops.complete(worker_id, said.completions, tenant_id=tenant_id)))
+        machines = [said.given[job_id] for job_id, _ in found[-1].machines]
         results = [(end, OutcomeIn(done=end.result or _NULL)) for end in machines]
         step_ends += await _step_ends(call, worker_id, results, written)
-    if failures:
-        found.append(await store.arun(store.ops.fail(worker_id, failures, tenant_id=tenant_id)))
+    if said.failures:
+        found.append(await store.arun(store.ops.fail(worker_id, said.failures, tenant_id=tenant_id)))
     for each in found:
         written.statuses |= each.statuses
         written.lost += each.lost
@@ -99,10 +95,47 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
     return written
 
 
+def _fence(end: EndIn) -> int | None:
+    return end.attempt_no if end.fence is None else end.fence
+
+
+def _bare(end: EndIn) -> EndIn:
+    """The end of what the worker does not run, without what is not written then. The outcome of a step may be a
+    repeated one, whose next step goes on."""
+    if end.outcome is not None:
+        return end
+    error = None if end.error is None and end.error_text is None else ""
+    return msgspec.structs.replace(
+        end, error=error, error_text=None, result=msgspec.UNSET, stdout_tail=None, stderr_tail=None
+    )
+
+
+def _read(call: Call[Any, Any], ends: Sequence[EndIn]) -> _Said:
+    """Raises `Refused` where one is not valid."""
+    said = _Said()
+    for end in ends:
+        try:
+            job_id = valid_id(end.id)
+            said.given[job_id] = end
+            said.claims.append((job_id, fence_of(end)))
+            error = end.error_text if end.error is None else end.error
+            if error is not None or end.status is not None:
+                said.failures.append(_failure(job_id, end, error))
+            elif end.outcome is not None:
+                outcome_name(end.outcome)
+                said.steps.append((end, end.outcome))
+            else:
+                result = result_text(end.result, call.app.settings.result_limit)
+                said.completions.append(Completion(*said.claims[-1], result))
+        except (Refused, HeadwayError) as refusal:
+            raise _pointing_at(call, end, refusal) from None
+    return said
+
+
 def _pointing_at(call: Call[Any, Any], end: EndIn, refusal: Exception, field: str = "result") -> Exception:
     """The refusal of one end: with a pointer to it, among many, and to the field or option that is not valid."""
     jobs: list[EndIn] = getattr(call.body, "jobs", [])
-    at: list[str | int] = ["jobs", jobs.index(end)] if jobs else []
+    at: list[str | int] = ["jobs", [each.id for each in jobs].index(end.id)] if jobs else []
     if isinstance(refusal, InvalidPayload) or field != "result":
         found = refused_with_pointer(refusal, at, [*at, field])
     else:
@@ -140,7 +173,8 @@ async def _step_ends(
                 result_limit=call.app.settings.result_limit,
                 state_limit=call.app.payload_limit,
             )
-            found.append((job, step.settlement(await _children(call, outcome))))
+            children = await _children(call, outcome)
+            found.append((job, await call.aside(partial(step.settlement, children))))
         except (Refused, HeadwayError) as refusal:
             raise _pointing_at(call, end, refusal, "outcome") from None
     return found
@@ -168,10 +202,14 @@ async def _write_steps(
 async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
     if isinstance(outcome.spawn, msgspec.UnsetType):
         return []
+    await call.app.alearn(None)
+    return await call.aside(partial(_built, call, outcome.spawn))
+
+
+def _built(call: Call[Any, Any], spawned: Sequence[ChildIn]) -> list[NewJob]:
     app = call.app
-    await app.alearn(None)
     children = []
-    for child in outcome.spawn:
+    for child in spawned:
         options = {name: getattr(child, name) for name in ("queue", "priority", "delay", "max_attempts", "timeout")}
         options = {name: value for name, value in options.items() if value is not msgspec.UNSET}
         definition = app._definitions.get(child.kind)

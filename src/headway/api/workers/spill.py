@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,7 +34,8 @@ async def spill_results(call: Call[Any, Any], worker_id: str, ends: Sequence[End
         definition = call.app._definitions.get(job.kind)
         if claim not in running or definition is None or not definition.policy.get("spill"):
             continue
-        text = encode(msgspec.Raw(_result(end)), limit=settings.spill_limit, what="result")
+        result = msgspec.Raw(_result(end))
+        text = await call.aside(partial(encode, result, limit=settings.spill_limit, what="result"))
         try:
             reference = await writer.aspill(Attempted(job.id, job.tenant_id, claim[1]), text)
         except LeaseLost:

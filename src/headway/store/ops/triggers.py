@@ -203,8 +203,9 @@ class Triggers(Protocol):
         and pending events with the enabled triggers of their tenant and name that were created before the event and
         have not fired for it. `kinds` are those that the caller knows. A schedule whose kind (or template's kind) is
         not among them, and whose definition is `computed`, is left to other callers; such a trigger of an event is
-        given as `computed`, and an event that has no other is left to others for ten minutes. Up to `limit` of each. An
-        event whose payload cannot be read is given with its fault. Writes nothing; a few probes where nothing is due.
+        given as `computed`, and an event that has no other is left to others for ten minutes. Up to `limit` of each,
+        and of events up to `DUE_BYTES` together, beyond which there are `more`. An event whose payload cannot be read
+        is given with its fault. Writes nothing; a few probes where nothing is due.
         """
         ...
 

@@ -9,7 +9,7 @@ import msgspec
 from headway.errors import InvalidPayload
 from headway.model import codec
 from headway.model.event import Event
-from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger, resolved
+from headway.model.trigger import DUE_BYTES, Due, PendingEvent, ResolvedTrigger, Trigger, resolved
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.triggers.events import EVENT_COLUMNS, read_event
@@ -36,8 +36,16 @@ _DUE_EVENTS = f"""
 select {EVENT_COLUMNS}
   from headway.events e
   left join headway.tenants en on en.id = e.tenant_id
- where e.id = any ($1::uuid[])
-   and e.status = 'pending'
+ where e.id in (
+         select f.id
+           from (select s.id, sum(s.size) over (order by s.before, s.id) - s.size as before
+                   from (select w.id, w.size,
+                                sum(w.size) over (partition by w.tenant_id order by w.id) - w.size as before
+                           from (select p.id, p.tenant_id, octet_length(p.payload::text) as size
+                                   from headway.events p
+                                  where p.id = any ($1::uuid[])
+                                    and p.status = 'pending') w) s) f
+          where f.before < {DUE_BYTES})
  order by e.id
 """  # noqa: S608 - texts of these files
 # each trigger once, with all of the events that it is on
@@ -71,13 +79,14 @@ class DueVerbs:
             due = tuple(each for row in rows if (each := _resolved_trigger(row)) is not None)
             # triggers after the events: one that fired meanwhile is not listed for an event that is still pending
             waiting = (yield Statement(_DUE_EVENTS, [events])) if events else []
-            listening = (yield Statement(_LISTENING, [events])) if waiting else []
+            listening = (yield Statement(_LISTENING, [[row[0] for row in waiting]])) if waiting else []
             return Due(
                 now=utc(now),
                 schedules=due,
                 events=_pending_events(waiting, listening, computed),
                 # what cannot be read stays due: do not ask again at once, forever
                 next_due_ms=None if rows and not due else next_due_ms,
+                more=len(waiting) < len(events or ()),
                 defined=defined,
             )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.clock import from_micros, ms_until
 from headway.model.event import Event
-from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, resolved
+from headway.model.trigger import DUE_BYTES, Due, PendingEvent, ResolvedTrigger, resolved
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -35,7 +35,7 @@ class DueVerbs(Verbs):
                 ids = [trigger_id for (trigger_id,) in rows]
                 if len(ids) == limit:
                     ids = (yield from _schedules_in_turn(known, ours, now, limit)) or ids
-            pending = (yield from _listeners(known, now, limit)) if has_events else {}
+            pending, more = (yield from _listeners(known, now, limit)) if has_events else ({}, False)
             found = yield from _resolved_triggers(
                 {*ids, *(trigger_id for listeners in pending.values() for trigger_id in listeners)}
             )
@@ -50,21 +50,25 @@ class DueVerbs(Verbs):
                     _pending_event(*events[event_id], found, listeners) for event_id, listeners in pending.items()
                 ),
                 next_due_ms=None if next_due is None else ms_until(next_due, now),
+                more=more,
                 defined=defined,
             )
 
         return SqliteOp(steps, writes=False)
 
 
-def _listeners(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
-    """The oldest pending events, each with the ids of its triggers, and whether the caller cannot fire them."""
+def _listeners(kinds: str, now: int, limit: int) -> Steps[tuple[dict[str, dict[str, bool]], bool]]:
+    """The oldest pending events, each with the ids of its triggers, and whether the caller cannot fire them; and
+    whether there are more than fit."""
     rows = yield Statement(_SQL["events"], (kinds, limit, now - _LEFT_TO_OTHERS_US))
     if len(rows) == limit:
         rows = (yield from _events_in_turn(kinds, now, limit)) or rows
+    found = len(rows)
+    rows = yield Statement(_SQL["fitting"], (json_list([event_id for (event_id,) in rows]), DUE_BYTES))
     pending: dict[str, dict[str, bool]] = {event_id: {} for (event_id,) in rows}
     for event_id, trigger_id, computed in (yield Statement(_SQL["met"], (json_list(list(pending)), kinds))):
         pending[event_id][trigger_id] = bool(computed)
-    return pending
+    return pending, len(rows) < found
 
 
 # if more is due than one call gives, each tenant gets a share: none waits for another's backlog

@@ -108,6 +108,23 @@ where e.status = 'pending'
 order by e.id
 limit ?2;
 
+-- name: fitting
+-- those of these events whose payloads are given together: every tenant's first before any's second
+select id
+from (
+  select id, sum(size) over (order by before, id) - size as before
+  from (
+    select id, size, sum(size) over (partition by tenant_id order by id) - size as before
+    from (
+      select id, tenant_id, length(cast(payload as blob)) as size
+      from events
+      where id in (select value from json_each(?1))
+    )
+  )
+)
+where before < ?2
+order by id;
+
 -- name: due_owner
 -- the next tenant that has a schedule, and when its first one is due
 select tenant_id, next_fire_at
