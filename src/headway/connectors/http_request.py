@@ -25,6 +25,7 @@ from headway.model.connector import Connector as Config
 from headway.model.duration import to_ms
 from headway.model.http_url import HttpUrl, read_url
 from headway.secrets import exposed, first_reference, is_reference
+from headway.shell import command
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BODIES = ("json", "form", "text", "base64")
@@ -112,13 +113,13 @@ class Connector(ConnectorKind):
         if not found or found[0].kind != HTTP:
             raise ConnectorFailed(
                 f'tenant {ctx.tenant} has no connector "{name}" for {HTTP}: headway connectors create, then '
-                f"headway jobs retry {ctx.job_id}",
+                + command("jobs retry", ctx.job_id),
                 retry=False,
             )
         if not found[0].enabled:
             raise ConnectorFailed(
-                f'connector "{name}" is disabled{_why(found[0])}: headway connectors change {name} --enable, then '
-                f"headway jobs retry {ctx.job_id}",
+                f'connector "{name}" is disabled{_why(found[0])}: '
+                f"{command('connectors change', name, enable=True)}, then {command('jobs retry', ctx.job_id)}",
                 retry=False,
             )
         return found[0]
@@ -180,7 +181,7 @@ async def _kept_file(ctx: Context, fields: dict[str, Any], answer: Answer) -> Ar
             raise
         raise ConnectorFailed(
             f"{answer.url.authority} answered {answer.status}, but its answer could not be stored: {error}. It is not "
-            f"sent again by itself; headway jobs retry {ctx.job_id} does that, with the same Idempotency-Key",
+            f"sent again by itself; {command('jobs retry', ctx.job_id)} does that, with the same Idempotency-Key",
             retry=False,
         ) from error
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -15,8 +16,10 @@ from headway.api.wire.problems import Refused
 from headway.dashboard.list_table import curl, of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.visit import Visit
 from headway.model.status import FINISHED
+from headway.shell import quoted
 
 Entry = Literal["text", "json", "number"]
+_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 
 
 @dataclass(frozen=True)
@@ -66,18 +69,24 @@ class Action:
     def copied(self, visit: Visit, params: Mapping[str, str], origin: str) -> dict[str, str]:
         """The same from a shell and from Python."""
         path = self.path
-        for name, value in params.items():
-            path = path.replace(f"{{{name}}}", value)
-        sent = shlex.quote(json.dumps(self.sends or {}))
-        data = f" -H 'Content-Type: application/json' -d {sent}" if self.fields or self.sends else ""
-        shown = {name: shlex.quote(value) for name, value in params.items()}
-        quoted = {name: json.dumps(value, ensure_ascii=False) for name, value in params.items()}
+        path = _PLACEHOLDER.sub(lambda found: quote(params.get(found[1], found[0]), safe=""), path)
+        sent = ["-H", "Content-Type: application/json", "-d", json.dumps(self.sends or {})]
+        data = sent if self.fields or self.sends else []
+        literals = {name: json.dumps(value, ensure_ascii=False) for name, value in params.items()}
         whose = visit.whose if "key" in params else None  # a train has its name only within its tenant
         return {
-            "CLI": of_tenant_in_cli(f"headway {self.cli.format(**shown)}", whose),
-            "curl": f"{curl(visit)} -X {self.method}{data} " + shlex.quote(f"{origin}{PREFIX}{path}"),
-            "Python": of_tenant_in_python(self.python.format(**quoted), whose),
+            "CLI": self._typed(params, whose),
+            "curl": f"{curl(visit)} {quoted(['-X', self.method, *data, f'{origin}{PREFIX}{path}'])}",
+            "Python": of_tenant_in_python(self.python.format(**literals), whose),
         }
+
+    def _typed(self, params: Mapping[str, str], tenant: str | None) -> str:
+        words = [params.get(word[1:-1], word) if word.startswith("{") else word for word in self.cli.split()]
+        if any(word in params.values() and word.startswith("-") for word in words):  # it would be taken for an option
+            names = [word for word in words if word in params.values()]
+            words = [word for word in words if word not in names]
+            return f"{of_tenant_in_cli(quoted(['headway', *words]), tenant)} {quoted(['--', *names])}"
+        return of_tenant_in_cli(quoted(["headway", *words]), tenant)
 
 
 def actions_for(job: Mapping[str, Any]) -> list[Action]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +13,7 @@ from headway.api.routes import PREFIX
 from headway.dashboard.visit import Visit
 from headway.model.duration import to_ms
 from headway.model.ids import is_id
+from headway.shell import flag, quoted
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def copied(
     pairs = [(name, each) for name, value in asked.items() for each in _several(value)]
     query = ("&" if "?" in of.path else "?") + urlencode(pairs) if pairs else ""
     command = " ".join([f"headway {of.cli}", *filter_flags(filters)])
-    address = shlex.quote(f"{visit.origin}{PREFIX}{of.path}{query}")
+    address = quoted([f"{visit.origin}{PREFIX}{of.path}{query}"])
     return {
         "CLI": of_tenant_in_cli(command, whose) if of is not LISTS["/queues"] else command,  # counts for all tenants
         "curl": f"{curl(visit)} {address}",
@@ -91,14 +91,14 @@ def copied(
 
 def curl(visit: Visit) -> str:
     """The beginning of a request as this visitor."""
-    tenant = f" -H {shlex.quote(f'Headway-Tenant: {visit.tenant}')}" if visit.tenant else ""
+    tenant = f" {quoted(['-H', f'Headway-Tenant: {visit.tenant}'])}" if visit.tenant else ""
     return f'curl -H "Authorization: Bearer $HEADWAY_KEY"{tenant}'
 
 
 def filter_flags(filters: Mapping[str, Any]) -> list[str]:
     """The flags of a command for these filters; a page can search in more ways, and those are left out."""
     return [
-        f"--{name.replace('_', '-')}" + ("" if each is True else f" {shlex.quote(str(each))}")
+        quoted(flag(name, each if each is True else str(each)))
         for name, value in filters.items()
         for each in _several(value)
         if name not in _NOT_IN_CLI
@@ -116,7 +116,7 @@ def arguments(filters: Mapping[str, Any]) -> str:
 
 
 def of_tenant_in_cli(command: str, tenant: str | None) -> str:
-    return command if tenant is None else f"{command} --tenant {shlex.quote(tenant)}"
+    return command if tenant is None else f"{command} {quoted(flag('tenant', tenant))}"
 
 
 def of_tenant_in_python(call: str, tenant: str | None) -> str:

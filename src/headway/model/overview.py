@@ -17,6 +17,7 @@ from headway.model.stats import COUNTS, Numbers, Stat, Times, added, time_taken_
 from headway.model.train import Train
 from headway.model.trigger import Trigger
 from headway.model.vitals import Condition
+from headway.shell import command
 
 # most urgent first
 What = Literal[
@@ -162,15 +163,15 @@ def of_queues(
         wait = f"{jobs} wait{'s' if waiting == 1 else ''} in it"
         if queue.paused:
             why = f"queue {queue.name} is paused, and {wait}"
-            fix = f"headway queues resume {queue.name}"
+            fix = command("queues resume", queue.name)
             yield Problem(what="paused", why=why, fix=fix, count=waiting, since=queue.paused_at, queue=queue.name)
         elif not queue.workers:
             why = f"no worker listens to queue {queue.name}, and {wait}"
-            fix = f"headway worker MODULE:APP --queues {queue.name}"
+            fix = command("worker MODULE:APP", queues=queue.name)
             yield Problem(what="no_worker", why=why, fix=fix, count=waiting, since=since, queue=queue.name)
         elif queue.limited and since is not None and now - since > LONG:
             why = f"{queue.limited:,} of {jobs} in queue {queue.name} wait for a limit or partition"
-            fix = f"headway limits, and headway queues set {queue.name} --max-running N"
+            fix = "headway limits, and " + command("queues set", queue.name, max_running="N")
             yield Problem(what="limited", why=why, fix=fix, count=queue.limited, since=since, queue=queue.name)
 
 
@@ -202,15 +203,15 @@ def of_starving(
         known = listening[queue].kinds
         if known and kind not in known:
             why = f"no worker of queue {queue} knows kind {kind}, and {_jobs(count)} of it wait{_s(count)}"
-            fix = f"headway worker MODULE:APP --queues {queue}"
+            fix = command("worker MODULE:APP", queues=queue)
         elif busy.get(queue):
             of = f" of {len(found):,} tenants" if len(found) > 1 else ""
             why = (
                 f"{_jobs(count)} of kind {kind}{of} {'have' if count > 1 else 'has'} waited in queue {queue} for "
                 f"{show_ms(oldest_ms)}, while it runs others"
             )
-            chosen = f"--status queued --queue {queue} --kind {kind}{_only(tenant)}"
-            fix = f"headway jobs list {chosen}, and headway queues set {queue} --fair"
+            found_by = command("jobs list", status="queued", queue=queue, kind=kind, tenant=tenant)
+            fix = f"{found_by}, and " + command("queues set", queue, fair=True)
         else:
             continue
         since = now - timedelta(milliseconds=oldest_ms)
@@ -254,8 +255,8 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = (), tenant: s
         since = first[queue, kind].at
         is_of_several = kinds[kind] > 1
         why = f"{_jobs(count)} of kind {kind} died" + (f" in queue {queue}" if is_of_several else "")
-        chosen = f"--status dead --kind {kind}" + (f" --queue {queue}" if is_of_several else "") + _only(tenant)
-        fix = f"headway jobs list {chosen}, then headway jobs retry {chosen}"
+        chosen = {"status": "dead", "kind": kind, "queue": queue if is_of_several else None, "tenant": tenant}
+        fix = command("jobs list", **chosen) + ", then " + command("jobs retry", **chosen)
         error = None
         if (queue, kind) in worst:
             found = worst[queue, kind]
@@ -263,11 +264,8 @@ def of_kinds(stats: Iterable[Stat], errors: Sequence[ErrorGroup] = (), tenant: s
             why += f": {found.message}" if found.dead == count else f", {found.dead:,} of one error: {found.message}"
             if found.count > 1:
                 why += f" ({found.count:,} × the same since {found.first_seen_at:%H:%M} UTC)"
-            show, retry = (
-                f"errors show {error}{_only(tenant)}",
-                f"jobs retry --status dead --error {error}{_only(tenant)}",
-            )
-            fix = f"headway {show}, then headway {retry}"
+            retry = command("jobs retry", status="dead", error=error, tenant=tenant)
+            fix = command("errors show", error, tenant=tenant) + f", then {retry}"
         yield Problem(what="dying", why=why, fix=fix, count=count, since=since, queue=queue, kind=kind, error=error)
 
 
@@ -275,7 +273,7 @@ def of_workers(workers: Sequence[Worker], now: datetime) -> Iterable[Problem]:
     for worker in workers:
         if worker.lease_expires_at < now:
             why = f"worker {worker.hostname}:{worker.pid} has been silent since {worker.heartbeat_at:%H:%M:%S} UTC"
-            fix = f"headway workers dead {worker.id}"
+            fix = command("workers dead", worker.id)
             yield Problem(
                 what="silent_worker", why=why, fix=fix, count=worker.running, since=worker.heartbeat_at, name=worker.id
             )
@@ -285,7 +283,7 @@ def of_trains(trains: Sequence[Train]) -> Iterable[Problem]:
     for train in trains:
         if train.hold is not None:
             why = f"train {train.train} is on hold, and {train.length:,} of its jobs wait: {train.hold.reason}"
-            fix = f"headway trains resume {train.train} --tenant {train.tenant}"
+            fix = command("trains resume", train.train, tenant=train.tenant)
             yield Problem(
                 what="held_train",
                 why=why,
@@ -318,12 +316,8 @@ def of_events(events: Sequence[Event], tenant: str | None = None) -> Iterable[Pr
     if events:
         last = events[0]
         why = f"{len(events):,} event{'' if len(events) == 1 else 's'} failed, the last is {last.name}: {last.error}"
-        fix = f"headway events list --status failed{_only(tenant)}, then headway events retry ID"
+        fix = command("events list", status="failed", tenant=tenant) + ", then headway events retry ID"
         yield Problem(what="failed_event", why=why, fix=fix, count=len(events), since=events[-1].emitted_at)
-
-
-def _only(tenant: str | None) -> str:
-    return "" if tenant is None else f" --tenant {tenant}"
 
 
 def _s(count: int) -> str:

@@ -18,6 +18,7 @@ from headway.errors import (
     TenantSuspended,
 )
 from headway.model.status import FINISHED, Status
+from headway.shell import command
 
 # a new job, event, template or trigger
 
@@ -28,7 +29,7 @@ def id_taken(what: str, id_: str) -> InvalidJob:
 
 
 def kind_inactive(kind: str) -> NotAllowed:
-    return NotAllowed(f'kind "{kind}" is not active: nothing was enqueued; headway definitions activate {kind}')
+    return NotAllowed(f'kind "{kind}" is not active: nothing was enqueued; {command("definitions activate", kind)}')
 
 
 def unique_key_taken(key: str, kind: str, holder: str, status: Status) -> Duplicate:
@@ -107,7 +108,7 @@ def tenant_deleted(tenant_id: str) -> InvalidJob:
 
 
 def tenant_suspended(name: str) -> TenantSuspended:
-    return TenantSuspended(f"tenant {name} is suspended: nothing was written; headway tenants resume {name}")
+    return TenantSuspended(f"tenant {name} is suspended: nothing was written; {command('tenants resume', name)}")
 
 
 def no_such_tenant(ref: str) -> NotFound:

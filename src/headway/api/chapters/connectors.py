@@ -18,6 +18,7 @@ from headway.app.webhooks import WebhookKeys, keys_of
 from headway.errors import ConfigError, NotFound
 from headway.model.connector import WEBHOOK, Connector
 from headway.model.ids import is_id
+from headway.shell import command
 
 routes = Routes("connectors")
 
@@ -102,7 +103,7 @@ async def create_connector(call: Call[NewConnector, None]) -> Answer:
         except ConfigError as error:
             # a server that only serves need not have it: the endpoint works, and a process that has it can show the
             # secret
-            how = f"headway webhooks rotate {made.name}, where it is set, shows a secret"
+            how = f"{command('webhooks rotate', made.name)}, where it is set, shows a secret"
             shown = {"secret_missing": f"{error}; or {how}"}
     return Answer(201, CreatedConnector(**msgspec.structs.asdict(made), **shown), revision_tag(made))
 
@@ -156,7 +157,7 @@ async def rotate_connector(call: Call[RotateBody, None]) -> Answer:
             UUID(connector.id), overlap=call.body.overlap, actor=call.actor, if_match=call.if_match
         )
     except ConfigError as error:
-        fix = f"set it for the server, or headway webhooks rotate {connector.name} where it is set"
+        fix = f"set it for the server, or {command('webhooks rotate', connector.name)} where it is set"
         raise Refused(409, f"this server cannot show a new secret: {error}", code="ConfigError", fix=fix) from None
     return Answer(200, keys, revision_tag(keys.endpoint))
 

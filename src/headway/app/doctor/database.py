@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from headway.app.doctor.finding import Finding, note, ok, problem
 from headway.model.duration import show_ms
 from headway.model.schedule import overdue
 from headway.printable import printable
+from headway.shell import command
 from headway.store import migrate
 from headway.store.versions import UNRELEASED
 
@@ -83,21 +83,21 @@ def _queues(queues: Sequence[Queue]) -> Iterator[Finding]:
         yield problem(
             "queues",
             f"{queue.name} is paused{by}: {many(_waiting(queue.counts))} waiting",
-            f"headway queues resume {queue.name}",
+            command("queues resume", queue.name),
         )
     shut = [queue for queue in queues if queue.max_running == 0 and not queue.paused and _waiting(queue.counts)]
     for queue in shut:
         yield problem(
             "queues",
             f"{queue.name} may run no job at all (max running 0): {many(_waiting(queue.counts))} waiting",
-            f"headway queues set {queue.name} --max-running none",
+            command("queues set", queue.name, max_running="none"),
         )
     alone = [queue for queue in queues if not queue.workers and not queue.paused and queue.counts.get("queued")]
     for queue in alone:
         yield problem(
             "queues",
             f"{queue.name} has {many(queue.counts['queued'], 'queued job')} and no worker",
-            f"headway worker module:app --queues {queue.name}",
+            command("worker module:app", queues=queue.name),
         )
     for queue in queues:
         if not queue.workers and queue.counts.get("scheduled") and not queue.counts.get("queued"):
@@ -146,14 +146,13 @@ def _trains(app: Headway, tenant: str) -> Iterator[Finding]:
     held = app.trains(blocked=True, limit=_FEW + 1)
     for train in held[:_FEW]:
         assert train.hold is not None
-        of = "" if train.tenant == tenant else f" --tenant {train.tenant}"
+        of = None if train.tenant == tenant else train.tenant
         why = f": {train.hold.reason}" if train.hold.reason else ""
-        name = shlex.quote(train.train)
         detail = f"{train.train} was put on hold {ago(train.hold.since)}{why}; {many(train.length)} waiting"
         if train.length:
-            yield problem("trains", detail, f"headway trains show {name}{of}")
+            yield problem("trains", detail, command("trains show", train.train, tenant=of))
         else:
-            yield note("trains", f"{detail}: headway trains resume {name}{of}")
+            yield note("trains", f"{detail}: {command('trains resume', train.train, tenant=of)}")
     if len(held) > _FEW:
         yield problem("trains", "more are on hold", "headway trains list --blocked")
     if not held:
@@ -183,8 +182,7 @@ def _schedules(app: Headway, tenant: str) -> Iterator[Finding]:
 
 
 def _show(schedule: Trigger, tenant: str) -> str:
-    of = "" if schedule.tenant == tenant else f" --tenant {shlex.quote(schedule.tenant)}"
-    return f"headway schedules show {shlex.quote(schedule.name)}{of}"
+    return command("schedules show", schedule.name, tenant=None if schedule.tenant == tenant else schedule.tenant)
 
 
 def _events(app: Headway) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from headway.model.duration import show_ms
 from headway.model.job import Job
 from headway.model.listing import Filter
 from headway.model.rate import show_rate
+from headway.shell import command
 from headway.store.ops import Ops, Steps
 
 _LOOKED_AT = 1_000  # of the running jobs, the newest
@@ -39,15 +40,15 @@ def limiter(ops: Ops, job: Job, key: str, *, tenant_id: str | None = None) -> St
         case "k":
             return (
                 f"limited: {usage.running:,} of {limits.most_of_kind(job)} jobs of kind {job.kind} run now{wait}: "
-                f"headway limits set --kind {job.kind} --max-running N"
+                + command("limits set", kind=job.kind, max_running="N")
             )
         case "t":
             tenants = yield from ops.list_tenants(limit=1, only=job.tenant_id).steps()
             if tenants and tenants[0].suspended_at is not None:
-                return f"tenant {job.tenant} is suspended: it runs after headway tenants resume {job.tenant}"
+                return f"tenant {job.tenant} is suspended: it runs after {command('tenants resume', job.tenant)}"
             return (
                 f"limited: {usage.running:,} of {limits.most_of_tenant(job)} jobs of tenant {job.tenant} run now{wait}"
-                f": headway limits set --tenant {job.tenant} --max-running N"
+                f": {command('limits set', tenant=job.tenant, max_running='N')}"
             )
         case "r":
             return _rate(job, limits.rate(job), wait)
@@ -70,7 +71,7 @@ def _rate(job: Job, rate: Rate | None, wait: str) -> str:
         return f"the rate of {of} was used up{wait}: it starts at a worker's next round"
     period_ms = rate.period_us // 1000
     # a kind's limit does not apply to its keys
-    way_out = "rate= of the kind" if job.rate_key is not None else f"headway limits set --kind {job.kind} --rate N/min"
+    way_out = "rate= of the kind" if job.rate_key is not None else command("limits set", kind=job.kind, rate="N/min")
     if rate.burst is None:
         when = f"the next may start {show_ms(period_ms)} after the oldest start of that time"
     else:

@@ -12,6 +12,7 @@ from headway.model.job import Attempt, Job
 from headway.model.machine import START
 from headway.model.signal import satisfied
 from headway.model.status import FINISHED
+from headway.shell import command
 from headway.store.ops import Ops, Steps
 
 _SHOWN = 5
@@ -31,8 +32,8 @@ def waiting(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> S
     more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
     of = f"{len(left):,} of {len(children):,} children" if len(children) > 1 else "its child"
     return [
-        f"it waits for {of}{since}, then step {job.step} runs: {shown}{more}: headway jobs why {left[0].id}, "
-        f"or headway jobs list --parent {job.id}"
+        f"it waits for {of}{since}, then step {job.step} runs: {shown}{more}: {command('jobs why', left[0].id)}, "
+        f"or {command('jobs list', parent=job.id)}"
     ]
 
 
@@ -52,14 +53,14 @@ def _for_signals(ops: Ops, job: Job, since: str, now: datetime) -> Steps[list[st
         noun = "signal" if len(job.awaiting) == 1 or job.match == "any" else "signals"
         reasons.append(
             f"it waits for {noun} {word.join(job.awaiting)}{got}{since}{_until(job, now)}, then step {job.step} runs: "
-            f"headway machines signal {job.id} {missing[0]}"
+            + command("machines signal", job.id, missing[0])
         )
     others = list(dict.fromkeys(name for name in pending if name not in job.awaiting))
     if others:
         named = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
         reasons.append(
             f"its inbox has signals that it does not await now ({named}); they stay for a later await: "
-            f"headway machines inbox {job.id}"
+            + command("machines inbox", job.id)
         )
     return reasons
 
@@ -80,7 +81,7 @@ def sleeping(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None
     left = left_until(job.scheduled_for, now)
     due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next round queues it"
     when = f"{at(job.scheduled_for)} ({due})"
-    way = f"headway jobs change {job.id} --scheduled-for now runs it at once"
+    way = f"{command('jobs change', job.id, scheduled_for='now')} runs it at once"
     if last.outcome == "sleep":
         return f"it sleeps until {when}, then step {job.step} runs: {way}"
     failed = f" after {first_line(last.error)}" if last.error else ""
@@ -92,9 +93,9 @@ def ended(job: Job, attempts: Sequence[Attempt], died: str) -> list[str]:
     stopped = bool(attempts) and attempts[-1].outcome == "stop"
     return [
         f"it stopped itself in step {job.step} at {at(job.finished_at)}: {first_line(job.error)}" if stopped else died,
-        f"to run step {job.step} again: headway jobs retry {job.id}",
-        f"to start another machine from an earlier step: headway machines fork {job.id} --at FENCE "
-        f"(headway machines show {job.id})",
+        f"to run step {job.step} again: {command('jobs retry', job.id)}",
+        f"to start another machine from an earlier step: {command('machines fork', job.id, at='FENCE')} "
+        f"({command('machines show', job.id)})",
     ]
 
 

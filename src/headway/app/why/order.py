@@ -7,6 +7,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
 from headway.model.status import Status
 from headway.model.train import Hold, Train
+from headway.shell import command
 from headway.store.ops import Ops, Steps
 
 _SHOWN = 5
@@ -34,25 +35,25 @@ def holders(ops: Ops, job: Job) -> Steps[list[str]]:
 
 
 def _awaits(awaited: list[tuple[str, Status | None]], job: Job) -> str:
-    of = f" (it is in group {job.group_id}: headway groups show {job.group_id})" if job.group_id else ""
+    of = f" (it is in group {job.group_id}: {command('groups show', job.group_id)})" if job.group_id else ""
     if not awaited:
         return f"the jobs it waited for have ended: a worker's next claim or round queues it{of}"
     shown = ", ".join(f"{id_} ({status or 'gone'})" for id_, status in awaited[:_SHOWN])
     more = f" and {len(awaited) - _SHOWN:,} more" if len(awaited) > _SHOWN else ""
     first = next((id_ for id_, status in awaited if status is not None), awaited[0][0])
     return (
-        f"it waits for {jobs(len(awaited))}: {shown}{more}{of}: headway jobs why {first}, "
-        f"or headway jobs cancel {job.id}"
+        f"it waits for {jobs(len(awaited))}: {shown}{more}{of}: {command('jobs why', first)}, "
+        f"or {command('jobs cancel', job.id)}"
     )
 
 
 def _on_hold(job: Job, hold: Hold, status: Status | None) -> str:
-    name, flag = job.train, _flag(job)
-    ways = f"headway trains resume {name}{flag}"
+    name = str(job.train)
+    ways = command("trains resume", name, tenant=_tenant(job))
     if hold.job_id is not None:
         because = f"because job {hold.job_id} is {status}" if status else hold.reason or f"because of job {hold.job_id}"
         if status in ("dead", "canceled", "failed"):
-            ways += f" goes on without it, headway jobs retry {hold.job_id} with it"
+            ways += f" goes on without it, {command('jobs retry', hold.job_id)} with it"
     else:
         by = f" by {hold.actor}" if hold.actor else ""
         because = f"put on hold{by}" + (f" ({hold.reason})" if hold.reason else "")
@@ -60,7 +61,7 @@ def _on_hold(job: Job, hold: Hold, status: Status | None) -> str:
 
 
 def _place(job: Job, train: Train | None, ahead: int, before: str | None, status: Status | None) -> str:
-    name, flag = job.train, _flag(job)
+    name = str(job.train)
     if not ahead:
         return f"it is the next of train {name}: a worker's next claim queues it"
     place = f"after at least {ahead:,} others" if ahead >= 10_000 else ordinal(ahead + 1)
@@ -69,9 +70,10 @@ def _place(job: Job, train: Train | None, ahead: int, before: str | None, status
         waits = train is not None and train.head_id == before and train.head_pending
         how = " (which waits for other jobs)" if waits else f" ({status})" if status else ""
         behind = f" behind job {before}{how}"
+    show = command("trains show", name, tenant=_tenant(job))
     return (
-        f"held{behind}, {place} in train {name}: headway trains show {name}{flag}; to run it before the others, "
-        f"headway jobs move {job.id} --first"
+        f"held{behind}, {place} in train {name}: {show}; to run it before the others, "
+        f"{command('jobs move', job.id, first=True)}"
     )
 
 
@@ -82,6 +84,6 @@ def _status_of(ops: Ops, job_id: str | None) -> Steps[Status | None]:
     return found[job_id].status if job_id in found else None
 
 
-def _flag(job: Job) -> str:
-    """The flag that a train's command needs unless it is the default tenant's."""
-    return "" if job.tenant_id == DEFAULT_TENANT_ID else f" --tenant {job.tenant}"
+def _tenant(job: Job) -> str | None:
+    """The tenant that a train's command names, unless it is the default one."""
+    return None if job.tenant_id == DEFAULT_TENANT_ID else job.tenant

@@ -8,6 +8,7 @@ from headway.app.why import machines
 from headway.app.why.words import at
 from headway.model.fleet import Queue
 from headway.model.job import Attempt, Job
+from headway.shell import command
 
 _COUNTED = 10_000  # the store counts no further
 
@@ -29,7 +30,7 @@ def full(queue: Queue) -> list[str]:
         return []
     return [
         f"queue {queue.name} is at its limit, {running:,} of {queue.max_running:,} jobs run now: "
-        f"headway queues set {queue.name} --max-running N"
+        + command("queues set", queue.name, max_running="N")
     ]
 
 
@@ -48,7 +49,7 @@ def _paused(queue: Queue) -> list[str]:
     if not queue.paused:
         return []
     by = f" by {queue.paused_by}" if queue.paused_by else ""
-    return [f"queue {queue.name} was paused{by} at {at(queue.paused_at)}: headway queues resume {queue.name}"]
+    return [f"queue {queue.name} was paused{by} at {at(queue.paused_at)}: {command('queues resume', queue.name)}"]
 
 
 def _reserved(queue: Queue) -> list[str]:
@@ -73,4 +74,8 @@ def _unknown_to_workers(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> 
 
 
 def _nobody_listens(job: Job) -> str:
-    return f"no worker listens to queue {job.queue}: start one with headway worker module:app --queues {job.queue}"
+    return f"no worker listens to queue {job.queue}: start one with {_worker(job.queue)}"
+
+
+def _worker(queue: str) -> str:
+    return command("worker module:app", queues=queue)

@@ -20,6 +20,7 @@ from headway.model.job import Attempt, Job
 from headway.model.overview import MOST_COUNTED
 from headway.model.spill import PAYLOAD_NAME
 from headway.model.status import Status
+from headway.shell import command
 from headway.store.ops import Op, Ops, Steps
 
 
@@ -133,7 +134,7 @@ def _ended(job: Job, attempts: Sequence[Attempt]) -> list[str]:
         case "dead":
             died = f"dead since {ended}, after {_failures(job)}: {error}"
             if job.step is None:
-                return [died, f"to run it again: headway jobs retry {job.id}"]
+                return [died, f"to run it again: {command('jobs retry', job.id)}"]
             return machines.ended(job, attempts, died)
         case "failed" if attempts and attempts[-1].outcome == "stop":
             return machines.ended(job, attempts, "")
@@ -143,7 +144,7 @@ def _ended(job: Job, attempts: Sequence[Attempt]) -> list[str]:
                 "it is at_most_once, so a new job retries it: headway jobs list --retry-of " + job.id,
             ]
         case "canceled":
-            return [f"it was canceled at {ended}: {error}", f"to run it again: headway jobs retry {job.id}"]
+            return [f"it was canceled at {ended}: {error}", f"to run it again: {command('jobs retry', job.id)}"]
     return [f"it is {job.status}"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from headway.cli.program.click_classes import Command
 from headway.cli.program.failure import Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation, program
 from headway.cli.program.output import emit, say
+from headway.shell import quoted
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -238,7 +238,7 @@ def _farewell(story: Story) -> None:
     from headway.demo import NOBODY
 
     dead = next((job for job in story.jobs if job.payload.get("to") == NOBODY), story.jobs[0])
-    command = f"{program()} --url {shlex.quote(story.url)}"
+    command = f"{program()} --url {quoted([story.url])}"
     say("\nLook at it:", "bold")
     for rest in ("jobs list --status dead", f"jobs show {dead.id}", "doctor"):
         say(f"  {command} {rest}")

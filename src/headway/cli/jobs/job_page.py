@@ -12,6 +12,7 @@ from headway.model.duration import show_ms
 from headway.model.rate import show_rate
 from headway.model.spill import is_result_name
 from headway.secrets import mask
+from headway.shell import command
 
 if TYPE_CHECKING:
     from headway.model.artifact import Artifact
@@ -74,7 +75,7 @@ def result_file(job: Job, attempts: Sequence[Attempt]) -> str | None:
 
 
 def _in_file(artifact: Artifact) -> str:
-    return f"{artifact.size:,} bytes of JSON in an artifact: headway artifacts get {artifact.id}"
+    return f"{artifact.size:,} bytes of JSON in an artifact: {command('artifacts get', artifact.id)}"
 
 
 def _values(job: Job) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +17,7 @@ from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.program.params import FILTERS, Duration, JobId, JsonObject, Moment, as_flags, filter_options, given
 from headway.model.listing import ORDERS
+from headway.shell import quoted
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -81,7 +81,7 @@ def list_(cli: Invocation, /, limit: int, order: Any, before: str | None, after:
         emit(found)
         return
     if not found:
-        narrowed = shlex.join(as_flags({name: filters[name] for name in FILTERS}))
+        narrowed = quoted(as_flags({name: filters[name] for name in FILTERS}))
         note(f"no jobs{' for ' + narrowed if narrowed else ''} in {cli.app.store.describe()}")
         return
     table(_COLUMNS, [_row(job) for job in found])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ from headway.cli.program.failure import FAILED, Refused
 from headway.cli.program.invocation import Invocation, pass_invocation
 from headway.cli.program.output import Cell, Column, clean, console, emit, many, note, say, span, table
 from headway.cli.program.page_parts import heading, title, values
+from headway.shell import quoted
 
 if TYPE_CHECKING:
     from headway.commands import Command, CommandKind, Finding
@@ -66,7 +66,7 @@ _COLUMNS = (
 
 def _row(kind: CommandKind) -> list[Cell]:
     command = kind.command
-    return [command.name, kind.options.queue, _timeout(kind), shlex.join(_argv(command)), command.description]
+    return [command.name, kind.options.queue, _timeout(kind), quoted(_argv(command)), command.description]
 
 
 @commands.command()
@@ -97,7 +97,7 @@ def _page(kind: CommandKind) -> None:
         [
             ("for", command.description),
             ("file", command.where),
-            ("argv", shlex.join(_argv(command))),
+            ("argv", quoted(_argv(command))),
             ("folder", command.cwd or "/"),
             ("queue", f"{kind.options.queue}, priority {kind.options.priority}"),
             ("attempts", f"at most {kind.options.max_attempts}"),
@@ -218,7 +218,7 @@ def _as_json(kind: CommandKind) -> dict[str, Any]:
 
 def _set_env(command: Command) -> list[str]:
     return [
-        f"{name} from secret {value['$secret']}" if isinstance(value, dict) else f"{name}={shlex.quote(value)}"
+        f"{name} from secret {value['$secret']}" if isinstance(value, dict) else f"{name}={quoted([value])}"
         for name, value in _environment(command).items()
     ]
 

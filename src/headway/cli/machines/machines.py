@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.program.params import JobId, Json, Tenant, as_flags
 from headway.model.status import STATUSES
+from headway.shell import quoted
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -75,7 +75,7 @@ def list_(
     elif found:
         table(_COLUMNS, [_row(job, since) for job, since in zip(found, _since(app, found), strict=True)])
     else:
-        narrowed = shlex.join(as_flags({**given, "awaits": awaited}))
+        narrowed = quoted(as_flags({**given, "awaits": awaited}))
         note(f"no machines{' for ' + narrowed if narrowed else ''} in {app.store.describe()}")
     if last is not None and not cli.json:
         flags = as_flags({**given, "awaits": awaited, "limit": limit if limit != 50 else None, "before": last})

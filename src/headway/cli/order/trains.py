@@ -13,6 +13,7 @@ from headway.cli.program.failure import Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.program.params import Tenant
+from headway.shell import arguments
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -287,7 +288,8 @@ def _missing(cli: Invocation, app: Headway, name: str, tenant: str | None, verb:
 
 def _command(cli: Invocation, verb: str, train: Train) -> list[str]:
     """The words of a command about this train."""
-    return ["trains", verb, train.train, *([] if train.tenant == cli.tenant else ["--tenant", train.tenant])]
+    of = None if train.tenant == cli.tenant else train.tenant
+    return ["trains", verb, *arguments([train.train], {"tenant": of})]
 
 
 def _answer(cli: Invocation, app: Headway, names: tuple[str, ...], tenant: str | None) -> None:

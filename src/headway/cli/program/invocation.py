@@ -114,14 +114,13 @@ class Invocation:
 
     def typed(self, *args: str) -> str:
         """A command on the same database, as one would type it here."""
-        import shlex
-
         from headway.secrets import show_url
+        from headway.shell import quoted
 
         url = None if self.url is None else show_url(self.url)
         flags = {"--url": url, "--app": self.app_spec, "--app-dir": self.app_dir}
         given = [part for flag, value in flags.items() if value for part in (flag, value)]
-        return shlex.join([*program().split(), *given, *args])
+        return quoted([*program().split(), *given, *args])
 
     def configure_logs(self) -> None:
         """Configure this process's logging from flags and settings; raises `ConfigError`."""

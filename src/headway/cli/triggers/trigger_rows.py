@@ -11,6 +11,7 @@ from headway.cli.program.failure import Refused
 from headway.cli.program.invocation import Invocation, actor
 from headway.cli.program.output import emit, note, say
 from headway.cli.program.params import as_flags
+from headway.shell import command
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -101,7 +102,7 @@ def warn_of_kind(app: Headway, kind: str | None) -> None:
     if not found:
         note(f'no worker has declared a kind "{kind}" yet: its payload is not checked')
     elif not found[0].active:
-        note(f'kind "{kind}" is not active, and its jobs are refused: headway definitions activate {kind}')
+        note(f'kind "{kind}" is not active, and its jobs are refused: {command("definitions activate", kind)}')
 
 
 # what they enqueue

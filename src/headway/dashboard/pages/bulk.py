@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any
 
 from headway.api.routes import PREFIX
@@ -11,6 +10,7 @@ from headway.api.wire.problems import Refused
 from headway.dashboard.list_table import arguments, curl, filter_flags, of_tenant_in_cli, of_tenant_in_python
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
+from headway.shell import quoted
 
 pages = Pages()
 
@@ -89,11 +89,12 @@ def _copied(visit: Visit, action: str, which: Any) -> dict[str, str]:
     """The same from a shell, over HTTP, where a dry run gives the token to go on with, and from Python."""
     chosen = {name: value for name, value in which.items() if value} if isinstance(which, dict) else {}
     given = arguments(chosen)
-    body = shlex.quote(json.dumps({"action": action, "filter": chosen, "dry_run": True}))
-    words = [f"headway jobs {action}", *chosen.pop("ids", ()), *filter_flags(chosen)]
+    body = json.dumps({"action": action, "filter": chosen, "dry_run": True})
+    sent = ["-H", "Content-Type: application/json", "-d", body, f"{visit.origin}{PREFIX}/jobs/actions"]
+    words = [f"headway jobs {action}", quoted(chosen.pop("ids", ())), *filter_flags(chosen)]
     return {
-        "CLI": of_tenant_in_cli(" ".join(words), visit.whose if chosen else None),
-        "curl": f'{curl(visit)} -H "Content-Type: application/json" -d {body} {visit.origin}{PREFIX}/jobs/actions',
+        "CLI": of_tenant_in_cli(" ".join(filter(None, words)), visit.whose if chosen else None),
+        "curl": f"{curl(visit)} {quoted(sent)}",
         "Python": of_tenant_in_python(f"app.{action}_jobs({given})", visit.whose),
     }
 

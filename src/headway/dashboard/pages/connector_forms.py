@@ -10,6 +10,7 @@ from headway.dashboard.pages.connectors import TITLES
 from headway.dashboard.table import Form, Page, Pages, Redirect
 from headway.dashboard.visit import Visit
 from headway.model.connector import HTTP, WEBHOOK
+from headway.shell import command
 
 pages = Pages()
 
@@ -66,7 +67,7 @@ async def create_connector(visit: Visit, given: Form) -> Page | Redirect:
     async def store(body: dict[str, Any]) -> Page | Redirect:
         made = await visit.ask("POST", "/connectors", body=body)
         if made.kind == WEBHOOK:
-            return Page("webhook_made.html", {"made": made})
+            return Page("webhook_made.html", {"made": made, "rotate": command("webhooks rotate", made.name)})
         return Redirect(visit.url("/connectors"), f"Connector {made.name} is stored.")
 
     return await create((_KIND, *_FIELDS), given, show, store)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any
 
 from headway.api.routes import PREFIX
@@ -13,6 +12,7 @@ from headway.dashboard.table import Page, Pages
 from headway.dashboard.visit import Visit
 from headway.model.error_groups import ERROR_STATUSES
 from headway.model.status import UNFINISHED
+from headway.shell import command, quoted
 
 pages = Pages()
 
@@ -38,7 +38,7 @@ async def list_errors(visit: Visit) -> Page:
 async def show_error(visit: Visit, fingerprint: str) -> Page:
     error = await visit.ask("GET", "/errors/{fingerprint}", fingerprint=fingerprint)
     jobs = await visit.ask("GET", "/jobs", query={"error": fingerprint, "limit": _MOST_JOBS})
-    address = shlex.quote(f"{visit.origin}{PREFIX}/errors/{fingerprint}")
+    address = quoted([f"{visit.origin}{PREFIX}/errors/{fingerprint}"])
     values = {
         "error": error,
         "jobs": jobs,
@@ -46,7 +46,7 @@ async def show_error(visit: Visit, fingerprint: str) -> Page:
         "retried": json.dumps({"error": fingerprint, "status": ["dead"]}),
         "actions": ACTIONS,
         "copied": {
-            "CLI": of_tenant_in_cli(f"headway errors show {fingerprint}", visit.whose),
+            "CLI": of_tenant_in_cli(command("errors show", fingerprint), visit.whose),
             "curl": f"{curl(visit)} {address}",
             "Python": of_tenant_in_python(f'app.error("{fingerprint}")', visit.whose),
         },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from headway.dashboard.visit import Visit
 from headway.errors import NotFound
 from headway.model.spill import PAYLOAD_NAME, Spilled, is_result_name, may_refer
 from headway.model.status import FINISHED
+from headway.shell import command, quoted
 
 pages = Pages()
 
@@ -80,9 +80,9 @@ async def show_job(visit: Visit, id: str) -> Page:  # noqa: A002 - the path's ow
         "offered": actions_for(job),
         "actions": ACTIONS,
         "copied": {
-            "CLI": f"headway jobs show {job['id']}",
+            "CLI": command("jobs show", job["id"]),
             "curl": 'curl -H "Authorization: Bearer $HEADWAY_KEY" '
-            + shlex.quote(f"{visit.origin}{PREFIX}/jobs/{job['id']}"),
+            + quoted([f"{visit.origin}{PREFIX}/jobs/{job['id']}"]),
             "Python": f'app.get("{job["id"]}")',
         },
     }
