@@ -43,6 +43,7 @@ TABLES = (
     "artifact_trash",
     "workers",
     "worker_claims",
+    "gone_workers",
     "queues",
     "audit",
     "holds",

@@ -258,7 +258,7 @@ export const ClaimedJob = z.object({
   children: z.array(Child).default([]),
   timed_out: z.boolean().default(false),
   awaiting: z.array(z.string()).default([]),
-  log_at: z.number().nullable().default(null),
+  log_at: z.number().nullable().default(0),
 });
 export type ClaimedJob = z.infer<typeof ClaimedJob>;
 
@@ -423,6 +423,7 @@ export interface HeldIn {
   progress?: number | null | undefined;
   note?: string | null | undefined;
   log?: string | null | undefined;
+  log_at?: number | null | undefined;
 }
 
 /** Every claim that the worker holds. */

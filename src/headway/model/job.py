@@ -269,6 +269,17 @@ class Report(msgspec.Struct, frozen=True):
     note: str | None
     tail: str | None
     tail_end: int = 0  # how many characters were logged in all: the tail are the last of them
+    said: int | None = None  # how many of them a worker over HTTP has said; one that said fewer comes too late
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """What a running job has logged."""
+
+    id: str
+    fence: int
+    tail: str | None
+    end: int | None  # how many characters, in all; None: nothing yet
+    said: int | None  # as a worker over HTTP counts them
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -133,6 +133,10 @@ def not_registered(worker_id: str) -> LeaseLost:
     )
 
 
+def worker_is_gone(worker_id: str) -> LeaseLost:
+    return LeaseLost(f"worker {worker_id} is gone, and its id is not used again: register under a new one")
+
+
 def no_such_worker(worker_id: str) -> NotFound:
     return NotFound(f"there is no worker {worker_id} (any more): nothing was changed; headway workers lists them")
 

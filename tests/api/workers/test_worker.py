@@ -42,6 +42,35 @@ def test_a_job_is_claimed_shown_and_completed(app: Headway, work: Any) -> None:
     assert work.say("heartbeat", job).status_code == 409
 
 
+@pytest.mark.parametrize("secret", ["", "password=hunter2secret "])
+def test_a_repeated_heartbeat_adds_nothing_twice(app: Headway, work: Any, secret: str) -> None:
+    (job_id,) = _welcome(app)
+    (job,) = work.claim()
+    assert job["log_at"] == 0
+    lines = [f"{secret}one\n", "tw\u00f6 \U0001f600\n", "three\n"]
+
+    def say(*said: int) -> str:
+        """Lines, in a heartbeat for one job or for many; gives the log."""
+        text = "".join(lines[each] for each in said)
+        report = {"log": text, "log_at": len("".join(lines[: said[0]]))}
+        many = {"jobs": [{"id": job_id, "fence": job["fence"], **report}]}
+        answer = work.many("heartbeat", **many) if len(said) > 1 else work.say("heartbeat", job, **report)
+        assert answer.status_code == 200, answer.text
+        return app.get(job_id).log_tail
+
+    first = say(0)
+    assert say(0) == first
+    assert first.endswith("one\n")
+    assert say(0, 1) == first + lines[1]  # its answer was lost, and there is more to say
+    assert say(1) == say(0, 1) == first + lines[1]
+    assert say(2) == first + lines[1] + lines[2]
+    assert app.get(job_id).log_end == len(first + lines[1] + lines[2])
+    # the next execution begins anew
+    assert work.say("fail", job, error="boom", delay=0).status_code == 200
+    (job,) = work.claim()
+    assert say(0) == first
+
+
 def test_a_failure_follows_the_rows_own_policy(app: Headway, work: Any) -> None:
     (job_id,) = _welcome(app, max_attempts=2)
     (job,) = work.claim()

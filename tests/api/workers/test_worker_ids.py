@@ -49,5 +49,24 @@ def test_no_other_tenant_takes_over_a_worker(app: Headway, client: Any, thefts: 
     assert set(_try(thief, thefts, mine.id, job_id).values()) <= {403, 404}
     assert mine.many("release", leave=True).status_code == 200  # while its job runs
     before = app.get(job_id)
-    _try(thief, thefts, mine.id, job_id)
+    assert set(_try(thief, thefts, mine.id, job_id).values()) <= {403, 404, 409}
     assert app.get(job_id) == before
+
+
+def test_an_id_is_not_used_again(app: Headway, client: Any) -> None:
+    acme, other = app.tenant("acme"), app.tenant("other")
+    keys = [acme.create_api_key("w", "worker"), acme.create_api_key("v", "worker"), other.create_api_key("w", "worker")]
+    workers = [Worker(client(each.text)) for each in keys]
+    (own, *others) = workers
+
+    def claims(*, by: Worker, of: Worker) -> int:
+        return by.ask.post("/worker/jobs/claim", json={"worker_id": of.id, "queues": ["mail"]}).status_code
+
+    assert claims(by=own, of=own) == 200
+    app.declare_dead(own.id)  # its key goes on under this id, as clients do
+    assert {claims(by=each, of=own) for each in others} <= {403, 409}
+    assert claims(by=own, of=own) == 200
+    assert {claims(by=each, of=own) for each in others} == {403}
+    assert own.many("release", leave=True).status_code == 200
+    assert [claims(by=each, of=own) for each in workers] == [409, 409, 409]
+    assert own.id not in [each.id for each in app.workers()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headway.model.ids import DEFAULT_TENANT_ID
+from tests.store.db import new_worker
 from tests.store.refusal_cases import ACME, OTHER, A, rename
 
 
@@ -97,3 +98,10 @@ def a_schedule_of_a_suspended_tenant(db: Any) -> None:
 def a_limit_of_a_suspended_tenant(db: Any) -> None:
     _suspended(db)
     db.limit("tenant", ACME, max_running=1)
+
+
+def a_worker_that_has_left(db: Any) -> None:
+    worker = new_worker(id=A)
+    db.run(db.ops.register(worker))
+    db.unregister(A)
+    db.run(db.ops.register(worker))

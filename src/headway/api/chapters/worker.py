@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,7 +35,7 @@ from headway.errors import ArtifactElsewhere, ArtifactGone, ArtifactsUnavailable
 from headway.model.codec import check_text
 from headway.model.duration import to_ms
 from headway.model.ids import new_id
-from headway.model.job import Claim, Report
+from headway.model.job import Claim, Logged, Report
 from headway.model.refusals import not_registered
 from headway.model.reported import Failure
 from headway.model.spill import may_refer
@@ -49,6 +49,7 @@ _MOST_JOBS = 1_000
 _MOST_BYTES = 32 * 2**20  # of payloads in one answer
 _UNKNOWN_KIND_MS = 30_000  # how long a job of a kind that a worker does not know is put off
 _BATCH_LIMIT = 16 * 2**20
+Position = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _FORGOTTEN = "its worker did not name it any more"
 
 
@@ -213,6 +214,9 @@ class HeldIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     progress: float | None = None  # from 0 to 1
     note: str | None = None
     log: str | None = None  # text that is new
+    log_at: Position | None = (
+        None  # how many characters this execution has logged before it: a repeated text adds nothing
+    )
 
 
 class HeartbeatIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -222,6 +226,7 @@ class HeartbeatIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     progress: float | None = None
     note: str | None = None
     log: str | None = None
+    log_at: Position | None = None
 
 
 class HeartbeatAnswer(msgspec.Struct):
@@ -249,6 +254,7 @@ async def heartbeat_job(call: Call[HeartbeatIn, None]) -> HeartbeatAnswer:
         progress=body.progress,
         note=body.note,
         log=body.log,
+        log_at=body.log_at,
     )
     claim = (job_id, fence_of(held))
     _check_progress(held)
@@ -325,17 +331,20 @@ async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn])
     said = [each for each in held if each.progress is not None or each.note is not None or each.log]
     if not said:
         return
-    logged = [each.id for each in said if each.log]
-    found = {}
-    if logged:
-        found = {job.id: job for job in await store.arun(store.ops.get(logged, tenant_id=None))}
+    ids = [each.id for each in said if each.log]
+    logged: list[Logged] = await store.arun(store.ops.logged(ids)) if ids else []
+    found = {(each.id, each.fence): each for each in logged}
     reports = []
     for each in said:
-        tail, end = None, 0
-        if each.log and each.id in found:
-            job = found[each.id]
-            tail, grown = quoted_log(job.log_tail or "", each.log)
-            end = (job.log_end or 0) + grown
+        tail, end, counted = None, 0, None
+        before, text = found.get((each.id, fence_of(each))), each.log
+        if before is not None and text and each.log_at is not None:
+            taken = 0 if before.end is None else before.said or 0
+            counted = max(each.log_at + len(text), taken)
+            text = text[max(taken - each.log_at, 0) :]  # without what it has said before, and not learned that it had
+        if before is not None and text:
+            tail, grown = quoted_log(before.tail or "", text)
+            end = (before.end or 0) + grown
         note = None if each.note is None else quoted_note(each.note)
-        reports.append(Report(each.id, fence_of(each), each.progress, note, tail, end))
+        reports.append(Report(each.id, fence_of(each), each.progress, note, tail, end, counted))
     await store.arun(store.ops.report(worker_id, reports))

@@ -69,7 +69,7 @@ class ClaimedJob(msgspec.Struct, kw_only=True):
     timed_out: bool = False  # its await ended without the signals
     awaiting: list[str] = []  # the names of the await that it comes after: its outcome consumes the signals of these
     # heartbeats may say where their text begins in what this execution logs, so that a repeated one adds nothing
-    log_at: int | None = None
+    log_at: int | None = 0
 
 
 def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:

@@ -19,6 +19,7 @@ from headway.model.job import (
     Counted,
     Enqueued,
     Job,
+    Logged,
     NewJob,
     Outcome,
     Report,
@@ -84,6 +85,10 @@ class Jobs(Protocol):
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
         """Store progress, note and log tail of running jobs; gives the worker's jobs that were asked to stop. Skips a
         job whose row somebody's open transaction has locked."""
+        ...
+
+    def logged(self, ids: Sequence[str]) -> Op[list[Logged]]:
+        """What these jobs have logged in the execution that runs."""
         ...
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:

@@ -91,6 +91,7 @@ NOT_MOVED = {
     "arrivals": "processed at the source until none is left",
     "counters": "set at the switch, with PostgreSQL's sequences",
     "error_deltas": "added up at the source until none is left",
+    "gone_workers": "ids of workers, which register again at the target",
     "gates": "rows to lock, the same everywhere",
     "install": "identifies one database",
     "schema_version": "belongs to one database",

@@ -29,7 +29,7 @@ as $$
 $$;
 
 -- Add a worker with a fresh lease. A repeat changes nothing. A heartbeat more than p_late_ms after the one before is
--- late (default: half a lease); see reap.
+-- late (default: half a lease); see reap. Raises HW002 for the id of a worker that has left, or that was another's.
 create function headway.register(
   p_id uuid,
   p_hostname text,
@@ -57,6 +57,14 @@ begin
     p_id, p_hostname, p_pid, p_machine, p_process_started, p_version, p_queues, p_kinds, p_concurrency, p_lease_ms,
     coalesce(p_late_ms, p_lease_ms / 2), p_metadata, v_now, v_now, v_now + p_lease_ms * interval '1 millisecond', v_now)
   on conflict (id) do nothing;
+  -- a look after the insert, which waits for whoever removes that worker
+  perform
+     from headway.gone_workers g
+    where g.id = p_id and (g.has_left or g.owner <> headway.owner_of(p_metadata));
+  if found then
+    raise exception 'worker % is gone, and its id is not used again: register under a new one', p_id
+      using errcode = 'HW002';
+  end if;
   return query select * from headway.beat(p_id, v_now);
 end
 $$;
@@ -103,12 +111,41 @@ as $$
   update headway.workers w set stopping = true where w.id = p_worker
 $$;
 
+-- Whom a worker belongs to: a key over HTTP, and that key's tenant; nobody, if it uses the database itself.
+create function headway.owner_of(p_metadata jsonb) returns text
+language sql immutable
+as $$
+  select coalesce(p_metadata ->> 'key', '') || ' ' || coalesce(p_metadata ->> 'tenant', '')
+$$;
+
+-- Remove these workers, and remember their ids for a day. p_left: they signed off.
+create function headway.remove_workers(p_ids uuid[], p_left boolean) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  with removed as (
+    delete from headway.workers w where w.id = any (p_ids) returning w.id, w.metadata
+  )
+  insert into headway.gone_workers (id, owner, has_left, gone_at)
+  select r.id, headway.owner_of(r.metadata), p_left, headway.now()
+    from removed r
+  on conflict (id) do update set has_left = excluded.has_left, gone_at = excluded.gone_at;
+  delete from headway.gone_workers g
+   where g.id in (
+     select o.id
+       from headway.gone_workers o
+      where o.gone_at < headway.now() - interval '1 day'
+      order by o.gone_at
+      limit 100
+        for update skip locked);
+$$;
+
 -- Remove a worker that stops in good order.
 create function headway.unregister(p_worker uuid) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  delete from headway.workers w where w.id = p_worker
+  select headway.remove_workers(array[p_worker], true)
 $$;
 
 -- Set what a live worker serves instead of what it was started with: an object of entries, total and order, each of which

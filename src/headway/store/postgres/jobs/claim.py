@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.model.job import Claim, Report
+from headway.model.job import Claim, Logged, Report
 from headway.store.ops import Op, Rows, Statement, Steps
-from headway.store.postgres.engine.verbs import call, first
+from headway.store.postgres.engine.verbs import call, first, read
 
 CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
+
+_LOGGED = """
+select j.id, j.fence, j.log_tail, j.log_end, j.log_said
+  from headway.jobs j
+ where j.id = any ($1::uuid[])
+   and j.status = 'running'
+"""
 
 _CLAIM_OF_TENANT = "select * from headway.claim($1::uuid, $2, $3::integer, $4::uuid)"
 
@@ -49,10 +56,13 @@ class ClaimVerbs:
             first,
         )
 
+    def logged(self, ids: Sequence[str]) -> Op[list[Logged]]:
+        return read(_LOGGED, [list(ids)], lambda rows: [Logged(*row) for row in rows])
+
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
         return call(
             "select * from headway.report($1::uuid, $2::uuid[], $3::integer[], $4::real[], $5::text[], $6::text[],"
-            " $7::bigint[])",
+            " $7::bigint[], $8::bigint[])",
             [
                 worker_id,
                 [r.id for r in reports],
@@ -61,6 +71,7 @@ class ClaimVerbs:
                 [r.note for r in reports],
                 [r.tail for r in reports],
                 [r.tail_end for r in reports],
+                [r.said for r in reports],
             ],
             _pairs,
         )

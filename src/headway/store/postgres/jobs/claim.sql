@@ -289,8 +289,8 @@ as $$
      and (p_tenant is null or j.tenant_id = p_tenant)
 $$;
 
--- Store progress, note and log tail (with the number of bytes logged so far) of running jobs; gives the worker's jobs
--- that were asked to stop. Skips rows that others have locked: the settle stores the last report again.
+-- Store progress, note and log tail (with the number of characters logged so far, and said by a worker over HTTP: one that
+-- said fewer than is known comes too late) of running jobs; gives the worker's jobs that were asked to stop. Skips rows that others have locked: the settle stores the last report again.
 create function headway.report(
   p_worker uuid,
   p_ids uuid[],
@@ -298,7 +298,8 @@ create function headway.report(
   p_progress real[],
   p_notes text[],
   p_tails text[],
-  p_tail_ends bigint[] default null
+  p_tail_ends bigint[] default null,
+  p_said bigint[] default null
 ) returns table (id uuid, fence integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -306,9 +307,10 @@ as $$
 begin
   if cardinality(p_ids) > 0 then
     with locked as materialized (
-      select j.id, u.progress, u.note, u.tail, u.tail_end
-        from unnest(p_ids, p_fences, p_progress, p_notes, p_tails, p_tail_ends)
-             as u (id, fence, progress, note, tail, tail_end)
+      select j.id, u.progress, u.note, u.tail_end, u.said,
+             case when j.log_end is null or u.said is null or u.said >= coalesce(j.log_said, 0) then u.tail end as tail
+        from unnest(p_ids, p_fences, p_progress, p_notes, p_tails, p_tail_ends, p_said)
+             as u (id, fence, progress, note, tail, tail_end, said)
         join headway.jobs j on j.id = u.id and j.fence = u.fence
        where (j.status = 'running') is true
        order by j.id
@@ -318,7 +320,8 @@ begin
        set progress = coalesce(l.progress, j.progress),
            progress_note = coalesce(l.note, j.progress_note),
            log_tail = coalesce(l.tail, j.log_tail),
-           log_end = case when l.tail is null then j.log_end else l.tail_end end
+           log_end = case when l.tail is null then j.log_end else l.tail_end end,
+           log_said = case when l.tail is null then j.log_said else l.said end
       from locked l
      where j.id = l.id;
   end if;

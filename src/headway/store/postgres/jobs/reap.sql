@@ -117,13 +117,15 @@ begin
     end;
   end loop;
 
-  delete from headway.workers w
-   where w.id in (
-     select o.id
-       from headway.workers o
-      where (o.lease_expires_at <= v_over or o.id = any (p_gone))
-        and not exists (select from headway.jobs j where j.worker_id = o.id and j.status = 'running')
-        for update skip locked);
+  v_ids := array(
+    select o.id
+      from headway.workers o
+     where (o.lease_expires_at <= v_over or o.id = any (p_gone))
+       and not exists (select from headway.jobs j where j.worker_id = o.id and j.status = 'running')
+       for update skip locked);
+  if cardinality(v_ids) > 0 then
+    perform headway.remove_workers(v_ids, false);
+  end if;
 end
 $$;
 
@@ -150,7 +152,7 @@ begin
       from headway.reap(array[p_worker], 10000, '00000000-0000-0000-0000-000000000000') r
      where r.worker_id = p_worker;
   get diagnostics v_count = row_count;
-  delete from headway.workers w where w.id = p_worker;
+  perform headway.remove_workers(array[p_worker], false);
   insert into headway.audit (at, actor, action, detail)
   values (headway.now(), p_actor, 'worker.dead', p_worker || ' (' || v_name || '), ' || v_count || ' jobs');
 end

@@ -18,6 +18,7 @@ from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.claim import canceling
 
 _SQL = statements("fleet/workers")
+_REMEMBERED_US = 86_400 * 1_000_000
 _encode = msgspec.json.Encoder().encode
 
 
@@ -25,6 +26,10 @@ class WorkerVerbs(Verbs):
     def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
         def steps() -> Steps[HeartbeatReply]:
             now = self._clock.now()
+            metadata = _encode(worker.metadata).decode()
+            ((gone,),) = yield Statement(_SQL["is_gone"], (worker.id, metadata))
+            if gone:
+                raise refusals.worker_is_gone(worker.id)
             ((queues,),) = yield Statement(
                 _SQL["register"],
                 (
@@ -39,7 +44,7 @@ class WorkerVerbs(Verbs):
                     worker.concurrency,
                     worker.lease_ms,
                     now,
-                    _encode(worker.metadata).decode(),
+                    metadata,
                     worker.late_ms,
                 ),
             )
@@ -90,7 +95,7 @@ class WorkerVerbs(Verbs):
     def unregister(self, worker_id: str) -> Op[None]:
         def steps() -> Steps[None]:
             # what it still runs has no registered worker now: the next reap ends it
-            yield Statement(_SQL["unregister"], (worker_id,))
+            yield from remove_workers([worker_id], self._clock.now(), left=True)
 
         return SqliteOp(steps, writes=True)
 
@@ -107,6 +112,15 @@ class WorkerVerbs(Verbs):
             return to_worker(rows[0]) if rows else None
 
         return SqliteOp(steps, writes=False)
+
+
+def remove_workers(ids: Sequence[str], now: int, *, left: bool) -> Steps[None]:
+    """Remove these workers, and remember their ids for a day; `left`: they signed off."""
+    for worker_id in ids:
+        yield Statement(_SQL["remember"], (worker_id, left, now))
+        yield Statement(_SQL["remove"], (worker_id,))
+    if ids:
+        yield Statement(_SQL["forget_gone"], (now - _REMEMBERED_US,))
 
 
 def _beat(worker_id: str, queues: str, now: int, wanted: str | None = None) -> Steps[HeartbeatReply]:

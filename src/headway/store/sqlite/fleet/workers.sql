@@ -86,6 +86,38 @@ update workers
 set stopping = 1
 where id = ?1;
 
--- name: unregister
+-- name: is_gone
+-- whether the worker of this id has left, or was another's
+select exists (
+  select 1
+  from gone_workers
+  where id = ?1
+    and (has_left or owner <> {owner_of_given})
+);
+
+-- part: owner_of_given
+coalesce(json_extract(?2, '$.key'), '') || ' ' || coalesce(json_extract(?2, '$.tenant'), '')
+
+-- name: remember
+-- before it is removed; ?2: it signed off
+insert into gone_workers (id, owner, has_left, gone_at)
+select id, coalesce(json_extract(metadata, '$.key'), '') || ' ' || coalesce(json_extract(metadata, '$.tenant'), ''), ?2, ?3
+from workers
+where id = ?1
+on conflict (id) do update
+set has_left = excluded.has_left,
+  gone_at = excluded.gone_at;
+
+-- name: remove
 delete from workers
 where id = ?1;
+
+-- name: forget_gone
+delete from gone_workers
+where id in (
+  select id
+  from gone_workers
+  where gone_at < ?1
+  order by gone_at
+  limit 100
+);

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.model import job as model
 from headway.model import refusals
-from headway.model.job import Claim, Report
+from headway.model.job import Claim, Logged, Report
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -133,12 +133,21 @@ class ClaimVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
+    def logged(self, ids: Sequence[str]) -> Op[list[Logged]]:
+        def steps() -> Steps[list[Logged]]:
+            return [Logged(*row) for row in (yield Statement(_SQL["logged"], (json_list(ids),)))]
+
+        return SqliteOp(steps, writes=False)
+
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
         def steps() -> Steps[list[tuple[str, int]]]:
             if reports:
                 yield Batch(
                     _SQL["report"],
-                    [(said.id, said.fence, said.progress, said.note, said.tail, said.tail_end) for said in reports],
+                    [
+                        (said.id, said.fence, said.progress, said.note, said.tail, said.tail_end, said.said)
+                        for said in reports
+                    ],
                 )
             return (yield from canceling(worker_id))
 

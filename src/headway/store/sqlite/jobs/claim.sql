@@ -165,10 +165,21 @@ where status = 'running'
 update jobs
 set progress = coalesce(?3, progress),
   progress_note = coalesce(?4, progress_note),
-  log_tail = coalesce(?5, log_tail),
-  log_end = case when ?5 is null then log_end else ?6 end
+  log_tail = case when {late} then log_tail else ?5 end,
+  log_end = case when {late} then log_end else ?6 end,
+  log_said = case when {late} then log_said else ?7 end
 where id = ?1
   and fence = ?2
+  and status = 'running';
+
+-- part: late
+-- no text is given, or more is known
+?5 is null or log_end is not null and ?7 < coalesce(log_said, 0)
+
+-- name: logged
+select id, fence, log_tail, log_end, log_said
+from jobs
+where id in (select value from json_each(?1))
   and status = 'running';
 
 -- name: canceling

@@ -13,6 +13,7 @@ from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.fleet.workers import remove_workers
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.ending import Ending, Running, ending, write_attempts, write_endings
 from headway.store.sqlite.machines.turns import attempt_of_machine, write_machine_attempts
@@ -36,7 +37,7 @@ class ReapVerbs(Verbs):
             over = yield from _expired_by(by, now)
             rows = yield Statement(_SQL["pick"], (over, names, limit, False))
             reaped = yield from _lose([row for row in rows if not row[-1]], now)
-            yield Statement(_SQL["remove"], (over, names))
+            yield from _remove(over, names, now)
             return reaped + _committed(rows)
 
         def each() -> Steps[list[Reaped]]:
@@ -45,7 +46,7 @@ class ReapVerbs(Verbs):
             rows = yield Statement(_SQL["pick"], (over, names, limit, True))
             lost_rows = [row for row in rows if not row[-1]]
             done, failed = yield from row_by_row("reaping", lost_rows, lambda row: _lose(row, now))
-            yield Statement(_SQL["remove"], (over, names))
+            yield from _remove(over, names, now)
             faults = [Reaped(row[1], row[2], row[_RUNNING], row[3], None, reason) for row, reason in failed]
             return [one for reaped in done for one in reaped] + faults + _committed(rows)
 
@@ -59,12 +60,17 @@ class ReapVerbs(Verbs):
                 raise refusals.no_such_worker(worker_id)
             rows = yield Statement(_SQL["pick_of_worker"], (worker_id,))
             reaped = (yield from _lose([row for row in rows if not row[-1]], now)) + _committed(rows)
-            yield Statement(_SQL["remove_worker"], (worker_id,))
+            yield from remove_workers([worker_id], now, left=False)
             detail = audit.worker_dead(worker_id, found[0][0], len(reaped))
             yield record(now, None, None, actor, "worker.dead", detail)
             return reaped
 
         return SqliteOp(steps, writes=True, repeatable=False)
+
+
+def _remove(over: int, names: str, now: int) -> Steps[None]:
+    rows = yield Statement(_SQL["removable"], (over, names))
+    yield from remove_workers([worker_id for (worker_id,) in rows], now, left=False)
 
 
 def _expired_by(by: str | None, now: int) -> Steps[int]:

@@ -42,10 +42,6 @@ select hostname || ':' || pid
 from workers
 where id = ?1;
 
--- name: remove_worker
-delete from workers
-where id = ?1;
-
 -- name: pick
 select {lost}
 from jobs indexed by jobs_running
@@ -61,8 +57,9 @@ where status = 'running'
 order by case when ?4 then random() end, worker_id, id
 limit ?3;
 
--- name: remove
-delete from workers
+-- name: removable
+select id
+from workers
 where (lease_expires_at <= ?1 or id in (select value from json_each(?2)))
   and not exists (
     select 1

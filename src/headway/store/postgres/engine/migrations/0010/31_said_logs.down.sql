@@ -1,0 +1,1 @@
+alter table headway.jobs drop column log_said;

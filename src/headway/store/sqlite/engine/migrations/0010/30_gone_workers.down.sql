@@ -1,0 +1,1 @@
+drop table gone_workers;
