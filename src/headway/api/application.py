@@ -43,6 +43,7 @@ from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
 from headway.model.access import ApiKey
 from headway.version import __version__
+from headway.worker.watchdog import Watchdog
 
 _log = get_logger("headway.api")
 _READ_S = 10.0  # a read that takes longer is 503
@@ -101,6 +102,7 @@ class Api:
         self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
         self._host: asyncio.Task[None] | None = None
+        self._watchdog: Watchdog | None = None
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
         self._site = None if site is None else site(self)
         self._router = Router()
@@ -149,6 +151,9 @@ class Api:
 
     async def aclose(self) -> None:
         """Store what is not stored yet. A host that runs no lifespan calls this at its end."""
+        if self._watchdog is not None:
+            self._watchdog.stop()
+            self._watchdog = None
         if self._uses is not None:
             self._uses.cancel()
             self._uses = None
@@ -196,6 +201,9 @@ class Api:
             self._uses = asyncio.create_task(self._write_uses())
             self._host = asyncio.create_task(self._stop_with_host())
             _ = self.app._is_observed  # by OpenTelemetry, from now on
+            _ = self.app._exporter  # which counts
+            self._watchdog = Watchdog(metrics=self.app._worker_metrics)
+            self._watchdog.start()
 
     async def _write_uses(self) -> None:
         while True:

@@ -64,6 +64,15 @@ METRICS = (
         ("queue", "kind", "outcome"),
     ),
     Metric("headway_job_run_seconds", "histogram", "How long executions took, from claim to end.", ("queue", "kind")),
+    # of the event loop of a worker or a server
+    Metric(
+        "headway_loop_held_total",
+        "counter",
+        "Callbacks that were seen to take over 20 ms of the event loop's CPU time, while all else waits; by whose code "
+        "it was: engine, or code.",
+        ("by",),
+    ),
+    Metric("headway_loop_longest_seconds", "gauge", "The longest of these since the process began.", ("by",)),
     # the fleet's, out of the database
     _database("headway_up", "Whether the database answered: 1 or 0. At 0 no other metric of the database is given."),
     _database("headway_sample_seconds", "How long it took to ask the database for these numbers."),

@@ -269,7 +269,7 @@ class Worker:
             metrics=self._metrics,
         )
         self._reporter = Reporter(database, self._runner, worker_id=lambda: self._lease.worker_id)
-        self._watchdog = Watchdog(self._runner)
+        self._watchdog = Watchdog(job_of=self._fields_of, metrics=self._metrics)
         if self._metrics is not None:
             self._metrics.watch(slots, self._settler, self._lease, self._fleet_loops())
 
@@ -346,6 +346,15 @@ class Worker:
         tell_of_few_slots(self._kinds, self._served.slots)
         self.started.set()
         self._tell("worker.started")
+
+    def _fields_of(self, task: asyncio.Task[Any] | None) -> Mapping[str, object]:
+        """The log's fields for the job that a task runs, if it runs one."""
+        for run in list(self._runner.running.values()):
+            if task is not None and run.task is task:
+                return run.log_fields()
+            if task is not None and run.batch is not None and run.batch.task is task:
+                return run.batch.log_fields()
+        return {}
 
     def _queues_changed(self) -> None:
         """A queue is new to a pattern, or an operator changed what is served."""
