@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -200,6 +202,21 @@ def test_doctor_finds_a_missing_schema_and_open_tables(cli: Cli, postgres_url: s
         conn.execute("alter table headway.jobs enable row level security")
         conn.execute("drop policy tenant_isolation on headway.holds")
     assert "row-level security is off for holds" in cli("--url", postgres_url, "doctor").stdout
+
+
+def test_doctor_says_what_the_tables_lack(cli: Cli, either: Headway) -> None:
+    either.counts()
+    if either.store.dialect == "sqlite":
+        either.close()
+        with closing(sqlite3.connect(either.store.describe())) as conn:
+            conn.executescript("alter table signals drop column created_by")
+    else:
+        with psycopg.connect(either.url, autocommit=True) as conn:
+            conn.execute("alter table headway.signals drop column created_by")
+    for command in ("doctor", "migrate"):
+        result = cli(command)
+        assert result.exit_code == 1
+        assert "its tables are not those of version 10 (signals lacks created_by)" in " ".join(result.output.split())
 
 
 def test_doctor_finds_what_holds_vacuum_back(

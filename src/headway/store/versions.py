@@ -7,6 +7,9 @@ from headway.errors import SchemaOutdated
 UNRELEASED = range(2, 10)
 """Versions before the first release, which counts from 1 again. When version 2 is released, these go."""
 
+_SAID = 5
+"""How many differences of tables a message names."""
+
 
 def newer(where: str, found: int, known: int) -> SchemaOutdated:
     return SchemaOutdated(
@@ -28,3 +31,16 @@ def differs(where: str, found: int, known: int) -> SchemaOutdated:
         "finish its jobs with the Headway that made it, delete the schema there (headway migrate --to 0, which deletes "
         "all jobs), then run headway migrate here. Nothing was changed"
     )
+
+
+def damaged(where: str, found: int, differences: list[str]) -> SchemaOutdated:
+    return SchemaOutdated(
+        f"{where} has schema version {found}, but its tables are not those of version {found} "
+        f"({shortened(differences)}): restore them, or move the work to a new database with headway transfer. "
+        "Nothing was changed"
+    )
+
+
+def shortened(differences: list[str]) -> str:
+    more = f", and {len(differences) - _SAID} more" if len(differences) > _SAID else ""
+    return "; ".join(differences[:_SAID]) + more

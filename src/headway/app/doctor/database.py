@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headway.app.doctor import postgres, sqlite
 from headway.app.doctor.finding import Finding, note, ok, problem
+from headway.errors import SchemaOutdated
 from headway.model.duration import show_ms
 from headway.model.schedule import overdue
 from headway.printable import printable
@@ -56,12 +57,26 @@ def _schema(store: Store) -> Generator[Finding, None, bool]:
     elif found < latest:
         have = f"version {found}" if found else "none"
         yield problem("schema", f"{have}, this library needs {latest}", "headway migrate")
-    elif migrate.plan(store):
-        yield problem("schema", f"version {found}, but its functions are another release's", "headway migrate")
+    elif wrong := _wrong(store):
+        yield wrong
     else:
         yield ok("schema", f"version {found}")
         return True
     return False
+
+
+def _wrong(store: Store) -> Finding | None:
+    """What is wrong with a schema of this library's version."""
+    try:
+        plan = [title for title, _ in migrate.plan(store)]
+    except SchemaOutdated as error:
+        return problem("schema", str(error), "headway transfer, or a backup")
+    found = migrate.current(store)
+    if plan == ["install the functions"]:
+        return problem("schema", f"version {found}, but its functions are another release's", "headway migrate")
+    if plan:
+        return problem("schema", f"version {found} without all its steps", "headway migrate")
+    return None
 
 
 def _work(app: Headway, tenant: str) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import pytest
 from headway.errors import ConfigError, SchemaOutdated, StoreError
 from headway.model.status import MOVES
 from headway.store.run import drive
-from headway.store.sqlite.engine import migrate
+from headway.store.sqlite.engine import catalogue, migrate
 from headway.store.sqlite.engine.connection import connect
 from headway.store.sqlite.engine.migrate import read_version
 from headway.store.sqlite.engine.statements import ROOT
@@ -81,7 +81,7 @@ def test_a_migration_s_script_makes_the_schema_that_the_migration_makes(store, p
     store.migrate()
     by_script = connect(str(tmp_path / "script.db"), library)
     for step in migrate.plan(migrate.Recorded(0, frozenset())):
-        for sql in migrate.split(step.script()):
+        for sql in catalogue.split(step.script()):
             by_script.execute(sql)
     by_store = connect(str(path), library)
     schema = "select type, name, sql from sqlite_master order by type, name"

@@ -10,15 +10,19 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from headway.store.ops import Op, Statement, Steps
+from headway.store.postgres.engine import catalogue
+from headway.store.postgres.engine.catalogue import script
 from headway.store.steps import Step, read_steps, route
-from headway.store.versions import UNRELEASED, differs, newer
+from headway.store.versions import UNRELEASED, damaged, differs, newer
 
 _FOLDER = files("headway.store.postgres")
 _STEPS = read_steps(_FOLDER / "engine/migrations")
 VERSION = max(step.version for step in _STEPS)
+FIRST_OF_STEPS = min(step.version for step in _STEPS if step.name)
 _ADOPTED = 1  # whose tables an unreleased version may have
 # PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
 _CHAPTERS = ("stats", "access", "fleet", "machines", "jobs", "order", "triggers")
+_REPAIR = f"make the tables of version {_ADOPTED} whole"
 _LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
 _STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
 _STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
@@ -84,11 +88,13 @@ def migrate(to: int | None = None) -> Steps[list[str]]:
     Gives what was done, a line each; none if there was nothing to do.
     """
     found = yield from _recorded_alone()
-    yield from _check_unreleased(found)
+    repairs = yield from _check_tables(found)
     done = []
-    for title, statements in _plan(found, VERSION if to is None else to):
+    for title, statements in _plan(found, VERSION if to is None else to, repairs):
         for sql in statements:
             yield Statement(sql)
+        if title == _REPAIR and catalogue.version_1() - (yield from catalogue.found()):
+            raise differs("the database", found.version, _ADOPTED)
         done.append(title)
     return done
 
@@ -96,10 +102,9 @@ def migrate(to: int | None = None) -> Steps[list[str]]:
 def plan(to: int | None = None) -> Steps[list[tuple[str, str]]]:
     """What `migrate` would do now: a title and its SQL text for each part."""
     found = yield from _recorded()
-    yield from _check_unreleased(found)
-    return [
-        (title, ";\n\n".join(statements) + ";\n") for title, statements in _plan(found, VERSION if to is None else to)
-    ]
+    repairs = yield from _check_tables(found)
+    parts = _plan(found, VERSION if to is None else to, repairs)
+    return [(title, ";\n\n".join(statements) + ";\n") for title, statements in parts]
 
 
 def roles() -> Steps[list[str]]:
@@ -107,7 +112,7 @@ def roles() -> Steps[list[str]]:
 
     Gives their names."""
     yield Statement(_LOCK)
-    for sql in (*_statements("engine/roles.sql"), *_statements("engine/grants.sql")):
+    for sql in (*script("engine/roles.sql"), *script("engine/grants.sql")):
         yield Statement(sql)
     rows = yield Statement("select headway.role_name('worker')::text, headway.role_name('app')::text")
     return list(rows[0])
@@ -115,7 +120,7 @@ def roles() -> Steps[list[str]]:
 
 def roles_sql() -> str:
     """The SQL text of `roles`."""
-    return ";\n\n".join((*_statements("engine/roles.sql"), *_statements("engine/grants.sql"))) + ";\n"
+    return ";\n\n".join((*script("engine/roles.sql"), *script("engine/grants.sql"))) + ";\n"
 
 
 class _Recorded(NamedTuple):
@@ -128,7 +133,7 @@ def _recorded_alone() -> Steps[_Recorded]:
     """What is installed, with nobody else migrating until this transaction ends."""
     if (yield from _recorded()).version == 0:
         # waits for a transaction that installs the schema for the first time, and then finds what it did
-        yield Statement(_statements("engine/migrations/0001.up.sql")[0])
+        yield Statement(script("engine/migrations/0001.up.sql")[0])
     if (yield Statement("select 1 where to_regclass('headway.install') is not null")):
         yield Statement(_LOCK)
     return (yield from _recorded())
@@ -146,36 +151,59 @@ def _recorded() -> Steps[_Recorded]:
     return _Recorded(int(match[1]), match[2] or "", frozenset(Step(version, name) for version, name in rows))
 
 
-def _check_unreleased(found: _Recorded) -> Steps[None]:
-    """Raise `SchemaOutdated` for an unreleased version whose tables are not those of this library's version."""
-    if found.version not in UNRELEASED:
-        return
-    rows = yield Statement(_statements("engine/migrations/fingerprint.sql")[0])
-    if rows[0][0] != (_FOLDER / f"engine/migrations/{_ADOPTED:04}.fingerprint").read_text("utf-8").strip():
-        raise differs("the database", found.version, _ADOPTED)
+def _check_tables(found: _Recorded) -> Steps[list[str]]:
+    """What makes the tables of version 1 whole, before any step; raises `SchemaOutdated` where nothing does."""
+    if not 0 < found.version <= VERSION:
+        return []
+    have = yield from catalogue.found()
+    if found.version >= FIRST_OF_STEPS or found.steps:
+        if wrong := catalogue.differences(have, _made(found)):
+            raise damaged("the database", found.version, wrong)
+        return []
+    statements = []
+    try:
+        for each in catalogue.repair(have):
+            if isinstance(each, str):
+                statements.append(each)
+                continue
+            table, column = each
+            some = f"where {column} is not null" if column else ""
+            if (yield Statement(f"select 1 from headway.{table} {some} limit 1")):  # noqa: S608 - names of ours
+                raise LookupError(column)
+    except LookupError:
+        raise differs("the database", found.version, _ADOPTED) from None
+    return statements
 
 
-def _plan(found: _Recorded, to: int) -> Iterator[tuple[str, list[str]]]:
+def _made(found: _Recorded) -> list[str]:
+    """The statements that made the tables of what is recorded."""
+    steps = [step for step in _STEPS if not step.name or step in found.steps]
+    return [sql for step in steps for sql in script(f"engine/migrations/{step.file('up')}")]
+
+
+def _plan(found: _Recorded, to: int, repairs: list[str]) -> Iterator[tuple[str, list[str]]]:
     at = found.version
     if at > VERSION:
         raise newer("the database", at, VERSION)
     if at in UNRELEASED:
         yield f"adopt the tables of unreleased version {at} as version {_ADOPTED}", [_record(_ADOPTED)]
         at = _ADOPTED
+    if repairs:
+        yield _REPAIR, repairs
     steps = [(step.title(way), _step(step, way)) for step, way in route(_STEPS, at, found.steps, to)]
     if at == 0 and steps:
         steps = [(f"migrate up to version {to}", [sql for _, statements in steps for sql in statements])]
     yield from steps
     if to == VERSION and (steps or (at, found.functions) != (to, _functions_hash())):
         record = _record(to, f" functions {_functions_hash()}")
-        yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("engine/grants.sql"), record]
+        yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *script("engine/grants.sql"), record]
     elif 0 < to < VERSION:
         yield f"record version {to}", [_record(to)]
 
 
 def _step(step: Step, way: str) -> list[str]:
     """A step's statements, with its record."""
-    statements = _statements(f"engine/migrations/{step.file(way)}")
+    statements = script(f"engine/migrations/{step.file(way)}")
     if not step.name:
         return statements
     if way == "up":
@@ -193,26 +221,9 @@ def _functions() -> list[str]:
     for chapter in _CHAPTERS:
         found = sorted(entry.name for entry in (_FOLDER / chapter).iterdir() if entry.name.endswith(".sql"))
         names += [f"{chapter}/{name}" for name in found]
-    return [sql for name in names for sql in _statements(name)]
+    return [sql for name in names for sql in script(name)]
 
 
 @cache
 def _functions_hash() -> str:
-    return hashlib.sha256("\n".join([*_functions(), *_statements("engine/grants.sql")]).encode()).hexdigest()[:16]
-
-
-@cache
-def _statements(name: str) -> list[str]:
-    """The statements of a script: each ends with a semicolon at a line's end, outside of $$ … $$."""
-    statements: list[str] = []
-    lines: list[str] = []
-    quoted = False
-    for line in (_FOLDER / name).read_text("utf-8").splitlines():
-        lines.append(line)
-        if line.startswith("--"):
-            continue
-        quoted ^= line.count("$$") % 2 == 1
-        if line.endswith(";") and not quoted:
-            statements.append("\n".join(lines).strip().removesuffix(";"))
-            lines = []
-    return statements
+    return hashlib.sha256("\n".join([*_functions(), *script("engine/grants.sql")]).encode()).hexdigest()[:16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3  # only to split scripts: it opens nothing here
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,18 +10,21 @@ from typing import NamedTuple
 from headway.errors import SchemaOutdated, StoreError
 from headway.store.ops import Op, Statement, Steps
 from headway.store.run import drive
+from headway.store.sqlite.engine import catalogue
 from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.prefix import renamed
 from headway.store.sqlite.engine.statements import ROOT, statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.steps import Step, read_steps, route
-from headway.store.versions import UNRELEASED, differs, newer, unreleased
+from headway.store.versions import UNRELEASED, damaged, differs, newer, unreleased
 
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
 _STEPS = read_steps(_FOLDER)
 VERSION = max(step.version for step in _STEPS)
+FIRST_OF_STEPS = min(step.version for step in _STEPS if step.name)
 _ADOPTED = 1  # whose tables an unreleased version may have
+_REPAIR = f"make the tables of version {_ADOPTED} whole"
 
 
 class MigrateVerbs(Verbs):
@@ -93,7 +95,7 @@ def plan(found: Recorded, to: int | None = None) -> list[Migration]:
 def _statements(step: Step, way: str) -> Iterator[Statement]:
     """A step's statements, with its record."""
     ours = [each for each in _STEPS if each.version == step.version]
-    script = [Statement(sql) for sql in split((_FOLDER / step.file(way)).read_text("utf-8"))]
+    script = [Statement(sql) for sql in catalogue.script(step.file(way))]
     if way == "up":
         if step == _STEPS[0]:
             yield Statement(_SQL["table"])
@@ -116,8 +118,38 @@ def planned(to: int | None = None) -> Steps[list[Migration]]:
     """What `migration` would do to this file now."""
     found = yield from read_recorded()
     parts = plan(found, to)
-    yield from _check_unreleased(found.version)
+    if not 0 < found.version <= VERSION:
+        return parts
+    prefix, have = yield from catalogue.found()
+    if found.version < FIRST_OF_STEPS and not found.steps:
+        if repair := (yield from _repair(found, prefix, have)):
+            parts.insert(1 if found.version in UNRELEASED else 0, repair)
+    elif wrong := catalogue.differences(prefix, have, _made(found)):
+        raise damaged("the file", found.version, wrong)
     return parts
+
+
+def _repair(found: Recorded, prefix: str, have: dict[str, str]) -> Steps[Migration | None]:
+    """What makes the tables of version 1 whole; None if they are. Raises `SchemaOutdated` where nothing does."""
+    statements = []
+    try:
+        for each in catalogue.repair(prefix, have):
+            if isinstance(each, str):
+                statements.append(Statement(each))
+            else:
+                table, column = each
+                some = f"select 1 from {table} where {column} is not null limit 1"  # noqa: S608 - names of ours
+                if (yield Statement(some)):
+                    raise LookupError(column)
+    except LookupError:
+        raise differs("the file", found.version, _ADOPTED) from None
+    return Migration(_REPAIR, tuple(statements)) if statements else None
+
+
+def _made(found: Recorded) -> list[str]:
+    """The statements that made the tables of what is recorded."""
+    steps = [step for step in _STEPS if not step.name or step in found.steps]
+    return [_SQL["table"], *(sql for step in steps for sql in catalogue.script(step.file("up")))]
 
 
 def migration(to: int | None = None) -> Steps[list[str]]:
@@ -128,6 +160,11 @@ def migration(to: int | None = None) -> Steps[list[str]]:
         yield from _refuse_strangers()
     for step in steps:
         yield from step.statements()
+        if step.title == _REPAIR:
+            before = yield from read_version()
+            prefix, have = yield from catalogue.found()
+            if catalogue.differences(prefix, have, [_SQL["table"], *catalogue.script("0001.up.sql")]):
+                raise differs("the file", before, _ADOPTED)
     return [step.title for step in steps]
 
 
@@ -176,51 +213,6 @@ def _refuse_other(found: int, path: str, prefix: str) -> None:
         f"{path} has schema version {found}, and this library needs {VERSION}: "
         f"stop the workers, then run: headway --url {url} migrate"
     )
-
-
-def _check_unreleased(found: int) -> Steps[None]:
-    """Raises `SchemaOutdated` for an unreleased version whose tables are not those of this library's version."""
-    if found not in UNRELEASED:
-        return
-    rows = yield Statement(_SQL["catalogue"])
-    prefix = next(name for name, _ in rows if name.endswith("schema_version")).removesuffix("schema_version")
-    script = [_SQL["table"], *split((_FOLDER / _STEPS[0].file("up")).read_text("utf-8"))]
-    ours = {_definition(renamed(sql, prefix)) for sql in script if sql.startswith("create ")}
-    if {_definition(sql) for _, sql in rows} != ours:
-        raise differs("the file", found, _ADOPTED)
-
-
-def _definition(sql: str) -> tuple[str, ...]:
-    """What a `create` statement defines, regardless of comments, spaces and the order of a table's columns."""
-    text = re.sub(r'--[^\n]*|"|\bif not exists\b', "", sql.lower())
-    text = re.sub(r"\s*([(),])\s*", r"\1", " ".join(text.split()))
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 1:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    if not text.startswith("create table"):
-        return tuple(parts)
-    head, _, first = parts[0].partition("(")
-    last, _, tail = parts[-1].rpartition(")")
-    columns = [first, *parts[1:-1], last] if len(parts) > 1 else [first.rpartition(")")[0]]
-    return (head, *sorted(columns), tail)
-
-
-def split(text: str) -> Iterator[str]:
-    """The statements of a script, without the comments around them."""
-    statement = ""
-    for line in text.splitlines():
-        if not statement and (not line.strip() or line.startswith("--")):
-            continue
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement.strip().removesuffix(";")
-            statement = ""
-    if statement.strip():
-        raise StoreError(f"a migration ends inside a statement: {statement.strip()[:80]}")
 
 
 def _inline(statement: Statement) -> str:

@@ -1,6 +1,6 @@
--- A fingerprint of the schema: what migrations make, without what every installation of the functions makes again, the
--- order of columns, and the roles' own policies. Equal fingerprints mean that the same functions work on both.
-select md5(string_agg(replace(part, 'headway.', ''), e'\n' order by replace(part, 'headway.', '') collate "C"))
+-- What migrations made, a line for each part: without what every installation of the functions makes again, the order of
+-- columns, and the roles' own policies. With the same parts in two databases, the same functions work on both.
+select replace(part, 'headway.', '') as part
   from (
     select concat_ws(' ', 'table', c.relname, c.relkind, c.relrowsecurity) as part
       from pg_class c
@@ -37,11 +37,12 @@ select md5(string_agg(replace(part, 'headway.', ''), e'\n' order by replace(part
      where c.relnamespace = 'headway'::regnamespace
     union all
     -- those of triggers and policies, which stay when the others are reinstalled
-    select concat_ws(' ', 'function', p.proname, p.prosecdef, p.proconfig::text, p.prosrc)
+    select concat_ws(' ', 'function', p.proname, p.prosecdef, p.proconfig::text, md5(p.prosrc))
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
        and exists (select
                      from pg_depend d
                     where d.refclassid = 'pg_proc'::regclass and d.refobjid = p.oid
                       and d.classid in ('pg_trigger'::regclass, 'pg_policy'::regclass))
-  ) parts;
+  ) made
+ order by part collate "C";
