@@ -51,11 +51,9 @@ def from_sqlstate(code: str | None, message: str, detail: str | None) -> Headway
 
 def from_postgres_error(error: BaseException) -> HeadwayError | None:
     """The same from an exception of any PostgreSQL driver, even wrapped by SQLAlchemy or Django."""
-    for cause in causes(error):
-        code, message, detail = _fields(cause)
-        if code is not None:
-            return from_sqlstate(code, message, detail)
-    return None
+    # the innermost is the driver's own: SQLAlchemy 2.0 gives its errors of asyncpg the code, but all else as one text
+    found = [fields for fields in map(_fields, causes(error)) if fields[0] is not None]
+    return from_sqlstate(*found[-1]) if found else None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
