@@ -25,6 +25,7 @@ KINDS = {
     "play_deaf": {"queue": "deaf"},
     "play_giving": {"queue": "giving"},
     "play_strange": {"queue": "strange"},
+    "play_again": {"queue": "again"},
     "play_filed": {"queue": "filed", "spill": True},
     "play_traced": {"queue": "traced"},
     "welcome": {"queue": "mail"},

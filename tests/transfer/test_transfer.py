@@ -18,10 +18,12 @@ from headway.app.database_url import open_store
 from headway.app.transfer import _side, abort_transfer, plan_transfer, transfer
 from headway.clock import SystemClock
 from headway.errors import ConfigError, NotAllowed, StoreBusy, StoreError, StoreMoved
+from headway.model.retry import succeeded
 from headway.store.transfer.tables import NOT_MOVED, ONLY_HERE, TABLES, layouts
 from headway.store.transfer.transfer import Step
 from headway.testing import drain
 from tests.crash.forked_programs import ForkedProgram
+from tests.store.db import new_worker
 from tests.transfer.lifelike import AFTER, Order, app_at, fill, finish, kinds, limited, work
 
 # where a transfer is killed, one after the other; each run has to go on from what the one before left
@@ -117,6 +119,25 @@ def test_workers_and_enqueuers_go_on_until_the_seal(app: Headway, urls: tuple[st
             cars = [int(what.split()[1]) for what in did if int(what.split()[1]) % 5 == train]
             assert cars == sorted(cars)
         assert moved.queues()[0].paused is False
+
+
+def test_a_job_that_starts_after_the_drain_ends_before_the_seal(
+    app: Headway, urls: tuple[str, str], tmp_path: Path
+) -> None:
+    """One can be claimed by its id while all queues are paused."""
+    (job,) = app.enqueue_many([work.build(what="late")])
+    ops, worker, claims = app.store.ops, new_worker(), []
+
+    def meddle(step: Step) -> None:
+        if step.stage == "drained" and not claims:
+            app.store.run(ops.register(worker))
+            claims.append(app.store.run(ops.take(worker.id, job.id, reservation_id=None)))
+        elif step.stage == "drain" and step.total:
+            app.store.run(ops.settle(worker.id, [succeeded(claims[0], '"in time"')]))
+
+    transfer(*urls, history=True, progress=meddle)
+    with _app(urls[1], tmp_path) as moved:
+        assert moved.result(job.id, timeout=0).value == "in time"
 
 
 def test_a_transfer_can_be_aborted_until_the_switch(app: Headway, urls: tuple[str, str], tmp_path: Path) -> None:

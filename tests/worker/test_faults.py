@@ -135,6 +135,49 @@ def test_an_outcome_that_the_store_will_not_take_is_kept_and_its_job_not_run_aga
     assert [len(harness.store.run(harness.store.ops.attempts(job_id, tenant_id=None))) for job_id in ids] == [1] * 6
 
 
+def test_a_claim_that_is_answered_after_its_lease_was_lost_is_not_run(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker may run these jobs by now."""
+    runs: list[int] = []
+    renewed = asyncio.Event()
+
+    @harness.job
+    async def works(ctx: Context) -> None:
+        runs.append(ctx.fence)
+
+    class Late(FaultyStore):
+        async def arun(self, op: Any, **options: Any) -> Any:
+            answer = await super().arun(op, **options)
+            if claims.pop(id(op), None) is not None and answer and not renewed.is_set():
+                old = worker._lease.worker_id
+                await harness.store.arun(harness.store.ops.declare_dead(old, actor=None))
+                await harness.until(lambda: worker._lease.worker_id != old)
+                renewed.set()
+            return answer
+
+    store, claims = Late(harness.store), {}
+    claim = store.ops.claim
+
+    def remember(*args: Any, **options: Any) -> Any:
+        op = claim(*args, **options)
+        claims[id(op)] = op
+        return op
+
+    monkeypatch.setattr(store.ops, "claim", remember, raising=False)
+    worker = harness.worker(store=store)
+
+    async def story() -> None:
+        (job_id,) = harness.enqueue(works.build())
+        await renewed.wait()
+        await harness.until(lambda: harness.get(job_id).status == "scheduled")
+        harness.make_due(job_id)
+        await harness.until_status(job_id, "succeeded")
+
+    harness.while_working(worker, story)
+    assert runs == [2]
+
+
 def test_a_worker_that_was_reaped_starts_over_and_nothing_it_did_is_written(harness: WorkerHarness, lines: Any) -> None:
     started = asyncio.Event()
     cancelled: list[int] = []

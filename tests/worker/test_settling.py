@@ -91,6 +91,38 @@ def test_what_the_database_fails_at_is_tried_in_smaller_parts(
     assert harness.drain(store=store, queues={"default": 40}) == Summary(succeeded=40)
 
 
+def test_what_takes_too_long_for_one_call_is_tried_in_smaller_parts(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that got no answer in time looks like a database that is away: it may have been too much for the time."""
+    store = FaultyStore(harness.store)
+    settling = _watch(store, monkeypatch)
+    refused: list[int] = []
+
+    def refuse(op: Any) -> Exception | None:
+        many = len(settling.get(id(op), ()))
+        if many <= 20 or len(refused) == 3:
+            return None
+        refused.append(many)
+        return StoreUnavailable("no answer in time")
+
+    store.refuses = refuse
+    began = 0
+    all_began = asyncio.Event()
+
+    @harness.job
+    async def works() -> None:
+        nonlocal began
+        began += 1
+        if began == 40:
+            all_began.set()
+        await all_began.wait()
+
+    harness.enqueue(*(works.build() for _ in range(40)))
+    assert harness.drain(store=store, queues={"default": 40}) == Summary(succeeded=40)
+    assert len(refused) == 1, refused
+
+
 def test_an_outcome_that_the_database_fails_at_is_kept_and_not_condemned(
     harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 import os
 import subprocess
@@ -263,6 +264,43 @@ def test_a_worker_outlasts_a_proxy_that_knows_no_server(
         large = client.result(client.enqueue("welcome", {"size": 30_000}).id, wait=30)
         assert (large.status, "its outcome was refused" in (large.error or "")) == ("dead", True)
         worker.stop()
+
+
+def test_a_claim_whose_answer_got_lost_is_made_again_under_its_own_name(
+    app: Headway, server: Any, client: Client, working: Any
+) -> None:
+    """So the job that it brought is run, and by its first execution."""
+    made = client.enqueue("welcome")
+    names: list[str] = []
+
+    def proxy(asked: Any) -> bytes:
+        said = httpx2.request(
+            asked.method,
+            server.address + asked.target,
+            content=asked.body,
+            headers={name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers},
+            timeout=60,
+        )
+        if asked.target.endswith("/worker/jobs/claim"):
+            names.append(json.loads(asked.body)["claim_id"])
+            if len(names) <= 2:
+                return b""
+        kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
+        return answer(said.status_code, said.content, connection="close", **kept)
+
+    with serving(proxy) as front:
+        worker = Worker(
+            Client(front.url, key=app.create_api_key("proxied", "worker").text), queues={"mail": 1}, grace=1.0
+        )
+
+        @worker.handler("welcome")
+        async def welcome(ctx: Context) -> int:
+            return ctx.fence
+
+        working(worker)
+        assert client.result(made.id, wait=30).unwrap() == 1
+        worker.stop()
+    assert len(set(names[:3])) == 1
 
 
 def test_a_worker_outlasts_answers_of_another_program(app: Headway, server: Any, client: Client, working: Any) -> None:

@@ -172,6 +172,21 @@ describe("worker", { concurrency: true }, () => {
     await Promise.all(jobs.slice(0, 2).map(({ id }) => client.cancel(id)));
   });
 
+  it("a claim whose answer got lost is made again under its own name", async (t) => {
+    const proxy = await new Proxy().start();
+    t.after(() => proxy.close());
+    proxy.fate = ({ path }, turn) => (path.endsWith("/claim") && turn <= 2 ? "lose" : "forward");
+    const { id } = await client.enqueue("play_again");
+    const holding = held({ queues: { again: 1 }, kind: "play_again", url: proxy.address });
+    const job = await holding.next();
+    assert.deepEqual([job.ctx.jobId, job.ctx.fence], [id, 1]);
+    const names = proxy.of("/claim").map(({ body }) => (JSON.parse(body) as { claim_id: string }).claim_id);
+    assert.equal(new Set(names.slice(0, 3)).size, 1);
+    job.finish("done");
+    assert.equal((await client.result(id, { wait: 30 })).unwrap(), "done");
+    await holding.end();
+  });
+
   it("a worker outlasts answers of another program", async (t) => {
     const proxy = await new Proxy().start();
     t.after(() => proxy.close());

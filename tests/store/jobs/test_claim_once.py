@@ -38,6 +38,18 @@ def test_a_repeated_claim_gives_what_the_worker_still_runs(db: Any, make: Any) -
     assert db.sql("select claim_id from {worker_claims} where worker_id = ?", worker) == [("c",)]
 
 
+def test_a_repeated_claim_does_not_give_what_its_worker_claimed_anew(db: Any) -> None:
+    worker = db.worker()
+    job = db.enqueue()
+    (first,) = db.claim_once("a", worker)
+    db.release(first)
+    (anew,) = db.claim_once("b", worker)
+    assert (anew.id, anew.fence) == (job.id, 2)
+    # what was heard of claim b may have been started: claim a must not start it once more
+    assert db.claim_once("a", worker) == []
+    assert db.claim_once("b", worker) == [anew]
+
+
 def test_a_claim_renews_the_lease_of_an_idle_worker_only(db: Any) -> None:
     worker = db.worker(lease_ms=60_000)
 

@@ -144,6 +144,17 @@ def test_a_settle_with_an_old_fence_changes_nothing(db):
     assert db.settle(new, "succeeded") == []
 
 
+def test_a_plain_success_with_an_old_fence_changes_nothing(db):
+    """By the same worker, and with nothing that another execution has left on the row."""
+    old = db.start()
+    db.release(old)
+    new = db.claim()[0]
+    before, attempts = db.job(old.id), db.attempts(old.id)
+    assert db.settle(old, "succeeded", result="1") == [(old.id, old.fence)]
+    assert (db.job(old.id), db.attempts(old.id)) == (before, attempts)
+    assert db.settle(new, "succeeded") == []
+
+
 def test_a_settle_with_a_fence_of_the_future_changes_nothing(db):
     claim = db.start()
     ahead = msgspec.structs.replace(claim, fence=claim.fence + 1)

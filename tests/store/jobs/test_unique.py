@@ -50,6 +50,14 @@ def test_a_key_that_raises_inside_one_batch_enqueues_none(db, make):
 
 
 @KEYS
+def test_a_taken_key_is_answered_with_its_own_tenants_job(db, key):
+    acme = {"tenant": "acme", "tenant_id": tenant_id("acme")}
+    ours, theirs = db.enqueue(**{key: "k"}), db.enqueue(**{key: "k"}, **acme)
+    assert db.enqueue(**{key: "k"}).id == ours.id
+    assert db.enqueue(**{key: "k"}, **acme).id == theirs.id
+
+
+@KEYS
 @pytest.mark.parametrize("field", ["kind", "tenant"])
 def test_a_key_reaches_only_its_tenant_and_kind(db, key, field):
     other = {"kind": {"kind": "post"}, "tenant": {"tenant": "acme", "tenant_id": tenant_id("acme")}}[field]

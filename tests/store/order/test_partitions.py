@@ -34,6 +34,13 @@ def test_what_a_claim_passes_over_waits_aside(db):
     assert (db.usage(KEY).key, db.usage(KEY).running, db.usage(KEY).waiting) == (KEY, 1, 2)
 
 
+def test_each_tenant_has_its_own_partitions(db):
+    mine, theirs = parts(db, 1), [job.id for job in (db.enqueue(partition="p", tenant="acme") for _ in range(2))]
+    assert ids_of(db.claim(limit=1)) == mine
+    assert ids_of(db.claim()) == theirs[:1]
+    assert db.claim() == []
+
+
 def test_other_keys_are_not_delayed(db):
     busy = parts(db, 4)
     other, plain = db.enqueue(partition="q").id, db.enqueue().id

@@ -41,6 +41,18 @@ def test_a_rate_lets_its_number_start_at_once_and_as_many_again_a_period_later(d
     assert ids_of(db.claim()) == ids[4:6]
 
 
+@pytest.mark.parametrize(("burst", "whole_ms"), [(None, 1_000), (2, 500)])
+def test_a_job_that_comes_just_before_the_rate_has_room_waits(db, burst, whole_ms):
+    """It has not been set aside until some moment: the claim itself has to find that there is no room."""
+    db.enqueue_ids(2, **TWO_A_SECOND, rate_burst=burst)
+    assert len(db.claim()) == 2
+    db.advance((whole_ms - 1) / 1_000)
+    third = db.enqueue(**TWO_A_SECOND, rate_burst=burst).id
+    assert db.claim() == []
+    tick(db, 0.001)
+    assert ids_of(db.claim()) == [third]
+
+
 def test_each_start_comes_back_a_period_after_it_was_made(db):
     ids = db.enqueue_ids(6, **TWO_A_SECOND)
     assert ids_of(db.claim(limit=1)) == ids[:1]
