@@ -80,17 +80,20 @@ def test_a_job_that_ended_without_its_key_holds_none_in_that_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("train", "behind", "waited", "to"),
+    ("train", "behind", "waited", "sleeps", "to"),
     [
-        (None, False, False, "queued"),
-        ("t", False, False, "held"),
-        (None, True, False, "held"),
-        ("t", True, True, "held"),
-        (None, False, True, "waiting"),
+        (None, False, False, False, "queued"),
+        ("t", False, False, True, "held"),
+        (None, True, False, True, "held"),
+        ("t", True, True, False, "held"),
+        (None, False, True, False, "waiting"),
+        (None, False, False, True, "scheduled"),
     ],
 )
-def test_where_a_retry_puts_a_finished_job(train: str | None, behind: bool, waited: bool, to: str) -> None:
-    assert retried_to(train, behind=behind, waited=waited) == to
+def test_where_a_retry_puts_a_finished_job(
+    train: str | None, behind: bool, waited: bool, sleeps: bool, to: str
+) -> None:
+    assert retried_to(train, behind=behind, waited=waited, sleeps=sleeps) == to
 
 
 def test_only_an_at_most_once_job_that_ran_is_retried_by_a_new_one() -> None:

@@ -306,7 +306,7 @@ def test_a_car_that_is_retried_while_it_waited_waits_again_when_its_turn_comes(h
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
-            return Await("go", then=self.end)
+            return Await("go", then=self.end, timeout="3d")
 
         @step
         async def end(self, ctx: Context) -> Outcomes:
@@ -315,13 +315,15 @@ def test_a_car_that_is_retried_while_it_waited_waits_again_when_its_turn_comes(h
 
     first, second = harness.enqueue(M.using(train="t").build(order=1), M.using(train="t").build(order=2))
     harness.drain()
+    deadline = harness.get(first).deadline_at
     harness.cancel(first)
     harness.drain()
     assert (harness.get(first).status, harness.get(second).status) == ("canceled", "waiting")
     harness.retry(first)
     harness.signal(second, "go", "second")
     harness.drain()
-    assert (harness.get(first).status, harness.get(first).awaiting) == ("waiting", ("go",))
+    job = harness.get(first)
+    assert (job.status, job.awaiting, job.deadline_at, job.fence) == ("waiting", ("go",), deadline, 1)
     harness.signal(first, "go", "first")
     harness.drain()
     assert harness.get(first).status == "succeeded"

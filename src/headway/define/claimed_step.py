@@ -16,9 +16,9 @@ from headway.define.steps import Step, is_step
 from headway.errors import InvalidOutcome, InvalidPayload
 from headway.model import codec
 from headway.model.job import Claim, Settlement
-from headway.model.machine import Checkpoint, Turn, turned
+from headway.model.machine import Checkpoint
 from headway.model.outcome import KEEP, Next, Outcomes
-from headway.model.signal import Received, satisfied
+from headway.model.signal import Received
 from headway.secrets import Vault
 
 if TYPE_CHECKING:
@@ -69,26 +69,6 @@ class ClaimedStep:
         except InvalidPayload:
             return False
         return True
-
-    def parked(self) -> Settlement | None:
-        """The settlement that sends it back to waiting if its signals are not there: a car that was canceled while it
-        waited, and then retried, is claimed by its train's turn and not by a signal. None: its step may run."""
-        checkpoint = self.checkpoint
-        if not checkpoint.awaiting or checkpoint.woken is not None:
-            return None
-        if satisfied(checkpoint.awaiting, checkpoint.match, (signal.name for signal in checkpoint.signals)):
-            return None
-        step = self.step.name
-        turn = Turn(
-            outcome="await",
-            ran=step,
-            step=step,
-            version=self.edition.version,
-            note="again: it was retried while it waited",
-            awaiting=checkpoint.awaiting,
-            match=checkpoint.match,
-        )
-        return turned(self.claim, turn, "waiting", status="released")
 
     def following(self, settlement: Settlement, signals: str | None) -> ClaimedStep | None:
         """The next step, after this one's settlement was committed; None if the step is not known here.

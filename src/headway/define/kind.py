@@ -201,10 +201,6 @@ class Kind(Generic[P, R]):
 
     # for the worker: a plain job is like a machine with one step, whose return ends it
 
-    def parked(self) -> Settlement | None:
-        """Only a machine can be sent back to waiting."""
-        return None
-
     def context(
         self, claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
     ) -> Context:

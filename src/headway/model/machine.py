@@ -227,6 +227,8 @@ def forked(
     seen = next(filter(None, ([each for each in signals if each.fence == attempt.fence] for attempt in tries)), [])
     spawns = [attempt.fence for attempt in before if attempt.outcome == "spawn"]
     joining, joined = (spawns[-1], job.id) if spawns else (began.joining, began.joined or job.id)
+    # it runs that step again, and does not wait for what that one saw
+    woken = ran.woken or ("signal" if seen else None)
     by_children = ran.woken == "children" and joining is not None
     if step not in (None, ran.step or START):
         return Checkpoint(version=version, step=step, state=_raw(state), forked_from=job.id), []
@@ -235,7 +237,7 @@ def forked(
         step=ran.step or START,
         state=_raw(state),
         awaiting=tuple(dict.fromkeys(signal.name for signal in seen)),
-        woken=ran.woken,
+        woken=woken,
         joining=joining if by_children else None,
         joined=joined if by_children else None,
         forked_from=job.id,

@@ -123,12 +123,14 @@ def released(claim: Execution, reason: str) -> Settlement:
     )
 
 
-def retried_to(train: str | None, *, behind: bool, waited: bool) -> Status:
+def retried_to(train: str | None, *, behind: bool, waited: bool, sleeps: bool) -> Status:
     """Where an operator's retry puts a finished job: a car, or one `behind` its parents, is held; a machine that was
-    canceled while it waited waits again."""
+    canceled while it waited waits again, one that `sleeps` goes on sleeping."""
     if behind or train is not None:
         return "held"
-    return "waiting" if waited else "queued"
+    if waited:
+        return "waiting"
+    return "scheduled" if sleeps else "queued"
 
 
 def runs_anew(delivery: Delivery, fence: int) -> bool:

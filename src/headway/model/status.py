@@ -43,6 +43,8 @@ MOVES: frozenset[tuple[Status, Status]] = frozenset(
         ("canceled", "held"),
         ("succeeded", "held"),
         ("canceled", "waiting"),  # the same for a machine that was canceled while it waited
+        ("canceled", "scheduled"),  # or slept
+        ("held", "waiting"),  # the same when the turn of such a car comes, or when the jobs before it are over
     }
 )
 """Every move that exists; both stores refuse any other (a trigger on the jobs table)."""

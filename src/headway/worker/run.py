@@ -141,9 +141,6 @@ class Runner:
         if run.stop_reason is not None:
             return settlement_for_stop(run)
         handler = run.handler
-        parked = handler.parked()
-        if parked is not None:
-            return parked
         claim = run.claim
         try:
             if may_refer(claim.payload):

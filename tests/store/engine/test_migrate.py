@@ -56,3 +56,23 @@ def test_steps_go_down_to_version_1_and_up_again_with_all_jobs(busy):
     assert migrate(busy)[0] == "migrate up to version 10: record of steps"
     assert migrate(busy) == []
     assert [(job.id, job.status) for job in busy.find()] == before
+
+
+def test_machines_that_were_queued_before_they_were_woken_wait_again(db, make):
+    """As an older library left cars that were canceled while they waited, and retried."""
+    awaiting, woken = db.parked("paid", deadline_ms=60_000), db.parked("paid")
+    joining = db.begin(partition="p")
+    db.spawn(joining, make.job(queue="kids"))
+    child = db.take(queue="kids")
+    db.signal(woken, "paid")
+    db.process_arrivals()
+    before = {job.id: job for job in db.find()}
+    migrate(db, 1)
+    db.sql("update {jobs} set status = 'queued' where status = 'waiting'")
+    db.sql("update {jobs} set limited_by = 'p:x' where id = ?", joining.id)
+    migrate(db)
+    assert {job.id: job for job in db.find()} == before
+    assert [claim.id for claim in db.claim()] == [woken]
+    db.signal(awaiting, "paid")
+    db.finish(child)
+    assert {claim.id for claim in db.claim()} == {awaiting, joining.id}

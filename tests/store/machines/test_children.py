@@ -338,6 +338,18 @@ def test_a_retried_machine_waits_again_for_children_that_still_run(db, make):
     assert seen(db, machine) == [(first, "succeeded"), (second, "canceled")]
 
 
+def test_a_machine_that_is_retried_although_its_parent_died_waits_for_its_children(db, make):
+    """The dead parent had stopped it, and does so no more."""
+    parent = db.start(queue="parents")
+    job_id = db.machine(after=(parent.id,))
+    db.settle(parent, "dead", error="boom")
+    assert db.statuses(job_id) == ["canceled"]
+    db.retry(job_id)
+    db.spawn(db.take(), make.job(queue="kids"))
+    end(db, "succeeded")
+    assert db.woken(job_id) == ("queued", "children")
+
+
 @pytest.mark.parametrize("first", ["child", "machine"])
 def test_a_machine_and_its_child_may_both_be_retried(db, make, first):
     machine, child = family(db, make, 1)

@@ -179,11 +179,32 @@ def test_a_machine_canceled_after_it_was_woken_is_queued_when_retried(db):
     assert db.woken(job_id) == ("queued", "signal")
 
 
-def test_a_machine_canceled_on_its_way_is_queued_when_retried(db):
+@pytest.mark.parametrize("when", ["while it slept", "before"])
+def test_a_machine_that_was_canceled_while_it_slept_sleeps_on_until_its_time(db, when):
+    claim = db.begin()
+    if when == "before":
+        db.cancel(claim.id)
+    db.turn(claim, "sleep", delay_ms=60_000, step="two")
+    if when == "while it slept":
+        db.cancel(claim.id)
+    db.advance("20s")
+    db.retry(claim.id)
+    assert db.claim() == []
+    assert db.promote().next_due_ms == 40_000
+    db.advance("40s")
+    db.promote()
+    assert checkpoint(db.take()).step == "two"
+
+
+@pytest.mark.parametrize("how", ["it is late", "it was woken", "another time"])
+def test_a_machine_whose_sleep_is_over_is_queued_when_retried(db, how):
     claim = db.begin()
     db.turn(claim, "sleep", delay_ms=60_000, step="two")
+    if how == "it was woken":
+        db.change(claim.id, delay_ms=0)
     db.cancel(claim.id)
-    db.retry(claim.id)
+    db.advance("20s" if how != "it is late" else "61s")
+    db.retry(claim.id, **({"delay_ms": 0} if how == "another time" else {}))
     assert checkpoint(db.take()).step == "two"
 
 

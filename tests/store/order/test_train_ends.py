@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from headway.model.ids import new_id
@@ -78,6 +80,41 @@ def test_on_canceled_hold_puts_the_train_on_hold(db, how):
     assert ids[0] in train.hold.reason
     assert "cancel" in train.hold.reason
     assert db.claim() == []
+
+
+@pytest.mark.parametrize("how", ["in its transaction", "after its commit", "resumed", "behind one that was canceled"])
+def test_a_first_car_canceled_before_any_claim_holds_its_train_too(db, make, how):
+    """On PostgreSQL it may still be held, until the next claim makes it the locomotive."""
+    with closing(db.connect()) as conn:
+        conn.execute("begin")
+        jobs = [make.job(train="t", on_canceled="hold") for _ in range(4)]
+        ids = [db.store.run_in(conn, db.ops.enqueue([job]))[0].id for job in jobs]
+        if how == "in its transaction":
+            db.store.run_in(conn, db.ops.cancel([ids[0]], tenant_id=None, reason=None, actor=None))
+        conn.execute("commit")
+    first = ids[0]
+    match how:
+        case "after its commit":
+            db.cancel(first)
+        case "resumed":
+            db.hold_train("t")
+            db.process_arrivals()
+            db.resume_train("t")
+            db.cancel(first)
+        case "behind one that was canceled":
+            db.skip(first)
+            first = ids[1]
+            db.cancel(first)
+    assert db.train("t").hold.job_id == first
+    assert db.claim() == []
+    assert db.statuses(*ids[2:]) == ["held", "held"]
+
+
+def test_cars_canceled_in_one_call_hold_their_train_for_the_locomotive_only(db):
+    ids = [db.enqueue(train="t", on_canceled=policy).id for policy in ("advance", "hold", "advance")]
+    db.cancel(*ids[:2])
+    assert db.statuses(*ids) == ["canceled", "canceled", "queued"]
+    assert not db.train("t").blocked
 
 
 @pytest.mark.parametrize("how", DEAD)

@@ -14,12 +14,14 @@ from headway.store.run import drive
 from headway.store.sqlite.engine import catalogue, migrate
 from headway.store.sqlite.engine.connection import connect
 from headway.store.sqlite.engine.migrate import read_version
-from headway.store.sqlite.engine.statements import ROOT
 from tests.store.engine.sqlite.sqlite_processes import count, enqueue, job
 
 
-def test_the_moves_of_the_trigger_are_those_of_the_model():
-    text = (ROOT / "engine/migrations" / "0001.up.sql").read_text()
+def test_the_moves_of_the_trigger_are_those_of_the_model(store, path, library):
+    enqueue(store)
+    conn = connect(str(path), library)
+    ((text,),) = conn.execute("select sql from sqlite_schema where type = 'trigger' and name = 'jobs_moves'")
+    conn.close()
     assert {(a, b) for a, b in re.findall(r";(\w+)>(\w+);", text)} == MOVES
 
 

@@ -10,30 +10,34 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_tenant uuid := headway.acting_tenant(p_tenant);
-  v_job record;
-  v_ended uuid[];
+  v_ids uuid[];
+  v_statuses text[];
+  v_open uuid[];
 begin
-  for v_job in
-    select j.id, j.status, j.tenant_id
+  select array_agg(l.id), array_agg(l.status),
+         array_agg(l.id) filter (where l.status in ('queued', 'scheduled', 'held', 'waiting', 'running'))
+    into v_ids, v_statuses, v_open
+    from (select j.id, j.status
+            from headway.jobs j
+           where j.id = any (p_ids)
+             and (v_tenant is null or j.tenant_id = v_tenant)
+           order by j.id
+             for update) l;
+  if v_open is not null then
+    -- all at once: a car behind another one of this call is not the locomotive
+    perform headway.cancel_jobs(v_open, array_fill(coalesce(p_reason, 'canceled'), array[cardinality(v_open)]), v_now);
+    insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+    select j.tenant_id, j.id, v_now, p_actor, 'cancel', p_reason
       from headway.jobs j
-     where j.id = any (p_ids)
-       and (v_tenant is null or j.tenant_id = v_tenant)
-     order by j.id
-       for update
-  loop
-    id := v_job.id;
-    status := v_job.status;
-    if status in ('queued', 'scheduled', 'held', 'waiting', 'running') then
-      status := headway.cancel_job(id, coalesce(p_reason, 'canceled'), v_now);
-      insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
-      values (v_job.tenant_id, id, v_now, p_actor, 'cancel', p_reason);
-      v_ended := v_ended || case when status = 'canceled' then id end;
-    end if;
-    return next;
-  end loop;
-  if v_ended is not null then
-    perform headway.follow_later(v_ended, v_now);
+     where j.id = any (v_open)
+     order by j.id;
+    perform headway.follow_later(
+      array(select u.id from unnest(v_ids, v_statuses) as u (id, status) where u.id = any (v_open) and u.status <> 'running'),
+      v_now);
   end if;
+  return query
+    select u.id, case when u.status in ('queued', 'scheduled', 'held', 'waiting') then 'canceled' else u.status end
+      from unnest(v_ids, v_statuses) as u (id, status);
 end
 $$;
 
@@ -71,7 +75,8 @@ declare
   v_reasons text[];
 begin
   update headway.jobs j
-     set cancel_requested_at = coalesce(j.cancel_requested_at, p_now), cancel_reason = u.reason
+     set cancel_requested_at = coalesce(j.cancel_requested_at, p_now),
+         cancel_reason = case when u.reason = 'canceled' then coalesce(j.cancel_reason, u.reason) else u.reason end
     from unnest(p_ids, p_reasons) as u (id, reason)
    where j.id = u.id
      and (j.status = 'running') is true;

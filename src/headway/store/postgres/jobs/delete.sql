@@ -36,6 +36,9 @@ begin
              when j.status = 'failed' and headway.is_retried(j.id)
                   and exists (select from headway.edges e where e.parent_id = j.id and e.state = 'pending')
              then 'unsettled'
+             -- its group is not stopped yet
+             when j.status <> 'succeeded' and exists (select from headway.arrivals a where j.group_id = any (a.groups))
+             then 'unsettled'
              -- children that are not asked to stop yet
              when exists (select
                             from headway.edges e

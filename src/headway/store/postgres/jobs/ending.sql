@@ -132,7 +132,9 @@ begin
            result = l.result,
            error = coalesce(l.superseded, l.error),
            finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
-           scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
+           -- also of a Sleep that ends canceled: a retry sleeps until then
+           scheduled_for = case when l.next = 'scheduled' or l.goes ->> 'outcome' = 'sleep'
+                                  then v_now + l.delay_ms * interval '1 millisecond'
                                 else j.scheduled_for end,
            -- also if it goes on at once: its next execution did not wait
            queued_at = case when l.next = 'queued' or l.goes_on then v_now else j.queued_at end,

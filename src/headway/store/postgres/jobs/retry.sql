@@ -1,8 +1,8 @@
 -- Retry: finished jobs run again with a full budget, after the jobs that they wait for.
 
 -- Queue finished jobs again with a full budget, at their old position or, without p_keep_place, behind all others. An
--- at_most_once job that ever ran is retried by a new job. A car waits for its turn again, and the hold that it put on
--- its train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of
+-- at_most_once job that ever ran is retried by a new job. A machine that was canceled while it waited or slept does so
+-- again, until the time that it had. A car waits for its turn again, and the hold that it put on its train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of
 -- one of these canceled are revived. Gives each finished job and the job that will run. Locks the rows in order of id.
 -- p_change, as in headway.change, is what to set on each of them before it runs, its payload too unless it is a machine.
 -- Raises HW001 where a unique key is taken, or the retry exists already, HW003, HW004; nothing is written then.
@@ -100,10 +100,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_sleeps_until timestamptz := headway.sleeps_until(p_job, p_now);
   -- a machine that was canceled while it waited waits again; as a car, it waits for its turn first
-  v_waits boolean := p_job.status = 'canceled' and p_job.woken is null
-                     and (p_job.awaiting is not null or p_job.joining is not null);
-  v_status text := case when p_pending or p_job.train is not null then 'held' when v_waits then 'waiting' else 'queued' end;
+  v_status text := case when p_pending or p_job.train is not null then 'held'
+                        when p_job.status = 'canceled' and headway.is_parked(p_job) then 'waiting'
+                        when v_sleeps_until is not null then 'scheduled'
+                        else 'queued' end;
   v_pending boolean := nullif(p_pending or v_status = 'waiting' and p_job.joining is not null, false);
   -- a car keeps its position in its train
   v_position bigint := case when p_keep_place or p_job.train is not null then p_job.position end;
@@ -129,7 +131,8 @@ begin
       select n into strict v_runs_as
         from headway.retry_as_new(array[p_job.id], null, array[p_job.unique_key], v_status) n;
       update headway.jobs j
-         set tries = 0, losses = 0, step_fence = 0, expires_at = null, pending = v_pending, position = v_position
+         set tries = 0, losses = 0, step_fence = 0, expires_at = null, pending = v_pending, position = v_position,
+             scheduled_for = coalesce(v_sleeps_until, j.scheduled_for)
        where j.id = v_runs_as
          and j.status = v_status;
       if not found then
@@ -147,7 +150,7 @@ begin
              unique_scope = headway.with_key(j.unique_scope),
              position = v_position,
              fair = (select true from headway.queues q where q.name = j.queue and q.fair),
-             scheduled_for = null,
+             scheduled_for = v_sleeps_until,
              expires_at = null,
              finished_at = null,
              result = null
@@ -165,17 +168,7 @@ begin
       using errcode = 'HW001', detail = coalesce(v_holder, p_job.id)::text;
   end;
   if v_status = 'waiting' then
-    -- wait again for children that were retried before it
-    update headway.edges e
-       set state = 'pending'
-      from headway.jobs c
-     where e.child_id = v_runs_as
-       and e.fence = p_job.joining
-       and e.state in ('done', 'failed')
-       and c.id = e.parent_id
-       and c.finished_at is null;
-    insert into headway.arrivals (tenant_id, signaled, jobs)
-    values (p_job.tenant_id, array[v_runs_as], case when v_pending then array[v_runs_as] end);
+    perform headway.wait_again(array[v_runs_as]);
   end if;
   if p_job.train is not null then
     delete from headway.holds o
@@ -186,6 +179,25 @@ begin
   values (p_job.tenant_id, p_job.id, p_now, p_actor, 'retry', v_runs_as::text);
   return v_runs_as;
 end
+$$;
+
+-- Until when a machine would still sleep that was canceled while it slept; else null. The job that retries an
+-- at_most_once one has no executions of its own at first.
+create function headway.sleeps_until(p_job headway.jobs, p_now timestamptz) returns timestamptz
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select p_job.scheduled_for
+   where p_job.status = 'canceled'
+     and p_job.step is not null
+     and p_job.scheduled_for > p_now
+     and exists (select
+                   from headway.attempts a
+                  where a.outcome = 'sleep'
+                    and (a.job_id, a.fence) in (
+                          select o.id, o.fence
+                            from headway.jobs o
+                           where o.id = case p_job.fence when 0 then p_job.retry_of else p_job.id end))
 $$;
 
 -- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same

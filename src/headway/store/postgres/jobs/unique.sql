@@ -42,7 +42,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform headway.hold_trains_of(array[p_id], p_now);
+  perform headway.hold_trains_of(array[p_id], p_now) from headway.jobs j where j.id = p_id and j.status <> 'held';
   perform headway.offer_keys(p_id);
   update headway.jobs j
      set status = 'canceled',

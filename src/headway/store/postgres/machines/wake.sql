@@ -89,6 +89,50 @@ as $$
          end
 $$;
 
+-- Whether a machine is where it waits for signals or children: the Await or Spawn of its last step was not answered yet.
+-- Inlined.
+create function headway.is_parked(p_job headway.jobs) returns boolean
+language sql immutable
+as $$
+  select p_job.woken is null and (p_job.awaiting is not null or p_job.joining is not null)
+$$;
+
+-- Where a held job goes that may go: a machine that was canceled while it waited, and then retried, waits again.
+-- Inlined.
+create function headway.released_to(p_job headway.jobs, p_now timestamptz) returns text
+language sql immutable
+as $$
+  select case
+           when headway.is_parked(p_job) then 'waiting'
+           when p_job.scheduled_for > p_now then 'scheduled'
+           else 'queued'
+         end
+$$;
+
+-- Machines wait again, with the deadline that they had: for children that were retried meanwhile, too. What they wait for
+-- may be there already, so each leaves an arrival.
+create function headway.wait_again(p_ids uuid[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update headway.edges e
+     set state = 'pending'
+    from headway.jobs m, headway.jobs c
+   where m.id = any (p_ids)
+     and e.child_id = m.id
+     and e.fence = m.joining
+     and e.state in ('done', 'failed')
+     and c.id = e.parent_id
+     and c.finished_at is null;
+  insert into headway.arrivals (tenant_id, signaled, jobs)
+  select m.tenant_id, array_agg(m.id), array_agg(m.id) filter (where m.pending)
+    from headway.jobs m
+   where m.id = any (p_ids)
+   group by m.tenant_id;
+end
+$$;
+
 -- Queue machines, whose rows are locked, that wait no longer; p_woken says why: signal or timeout.
 create function headway.wake(p_ids uuid[], p_woken text, p_now timestamptz) returns void
 language sql

@@ -98,17 +98,27 @@ begin
   -- skip locked: a transaction that adds a member has the row; the group is stopped once that has ended
   with locked as materialized (
     select g.id, g.stopped_at from headway.groups g where g.id = any (p_groups) for update skip locked
+  ), failed as materialized (
+    -- not where the member that failed has been retried before this
+    select l.id, l.stopped_at
+      from locked l
+     where exists (select
+                     from headway.jobs m
+                    where m.group_id = l.id
+                      and m.status in ('dead', 'canceled', 'failed')
+                      and not (m.status = 'failed' and headway.is_retried(m.id)))
   ), stopped as (
     update headway.groups g
        set stopped_at = p_now
-      from locked l
+      from failed l
      where g.id = l.id
        and l.stopped_at is null
   )
-  select array_agg(l.id), array_agg(g.id) filter (where l.id is null)
+  select array_agg(f.id), array_agg(g.id) filter (where l.id is null)
     into v_stopping, v_left
     from headway.groups g
     left join locked l on l.id = g.id
+    left join failed f on f.id = g.id
    where g.id = any (p_groups);
   if v_left is not null then
     insert into headway.arrivals (groups) values (v_left);

@@ -170,7 +170,7 @@ begin
    where (j.status in ('held', 'waiting') and j.pending) is true
      and (select 1
             from headway.edges e
-           where e.child_id = j.id and e.state = 'pending' and (j.status = 'held' or e.fence = j.joining)
+           where e.child_id = j.id and e.state = 'pending' and e.fence = case j.status when 'held' then 0 else j.joining end
            limit 1) is null;
   if v_waiting is null then
     return;
@@ -196,7 +196,7 @@ begin
     join headway.jobs j on j.id = l.id
    where (select 1
             from headway.edges e
-           where e.child_id = j.id and e.state = 'pending' and (j.status = 'held' or e.fence = j.joining)
+           where e.child_id = j.id and e.state = 'pending' and e.fence = case j.status when 'held' then 0 else j.joining end
            limit 1) is null;
   insert into headway.arrivals (jobs)
   select array_agg(w.id)
@@ -206,14 +206,16 @@ begin
     return;
   end if;
 
-  -- a parent did not succeed, and the edge says stop
+  -- a parent did not succeed, and the edge says stop; a machine that waits for its children ran in spite of that
   select array_agg(d.child_id), array_agg(d.reason)
     into v_doomed, v_reasons
     from (select distinct on (e.child_id) e.child_id,
                  'canceled because job ' || e.parent_id || ' is ' || coalesce(p.status, 'gone') as reason
             from headway.edges e
+            join headway.jobs c on c.id = e.child_id
             left join headway.jobs p on p.id = e.parent_id
            where e.child_id = any (v_free)
+             and (c.status = 'held') is true
              and e.state = 'failed'
              and e.on_failure = 'stop'
              and e.fence = 0
@@ -250,27 +252,35 @@ create function headway.stop_waiting(p_ids uuid[], p_now timestamptz) returns vo
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_parked uuid[];
 begin
   with gone as (
     update headway.jobs j
-       set pending = null,
+       set pending = case when j.status = 'held' and j.train is null and headway.released_to(j, p_now) = 'waiting'
+                               and j.joining is not null then true end,
            status = case when j.status = 'waiting' then 'queued'
                          when j.train is not null then 'held'
-                         when j.scheduled_for > p_now then 'scheduled'
-                         else 'queued' end,
-           queued_at = case when j.status = 'held' and (j.train is not null or j.scheduled_for > p_now) then j.queued_at
-                            else p_now end,
+                         else headway.released_to(j, p_now) end,
+           queued_at = case when j.status = 'waiting' then p_now
+                            when j.train is null and headway.released_to(j, p_now) = 'queued' then p_now
+                            else j.queued_at end,
            woken = case when j.status = 'waiting' then 'children' else j.woken end
      where j.id = any (p_ids)
        and j.status in ('held', 'waiting')
-    returning j.tenant_id, j.train, j.status
+    returning j.id, j.tenant_id, j.train, j.status
+  ), moved as (
+    insert into headway.arrivals (tenant_id, trains)
+    select g.tenant_id, array_agg(distinct g.train)
+      from gone g
+     where g.train is not null
+       and g.status = 'held'
+     group by g.tenant_id
   )
-  insert into headway.arrivals (tenant_id, trains)
-  select g.tenant_id, array_agg(distinct g.train)
-    from gone g
-   where g.train is not null
-     and g.status = 'held'
-   group by g.tenant_id;
+  select array_agg(g.id) into v_parked from gone g where g.status = 'waiting';
+  if v_parked is not null then
+    perform headway.wait_again(v_parked);
+  end if;
 end
 $$;
 

@@ -12,6 +12,8 @@ create function headway.release_next_cars(p_tenants uuid[], p_trains text[], p_n
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_parked uuid[];
 begin
   with head as materialized (
     select w.tenant_id, w.train, h.id, h.enters
@@ -35,17 +37,23 @@ begin
      where not h.enters
   ), gone as (
     update headway.jobs j
-       set status = case when j.scheduled_for > p_now then 'scheduled' else 'queued' end,
-           queued_at = case when j.scheduled_for > p_now then j.queued_at else p_now end
+       set status = headway.released_to(j, p_now),
+           queued_at = case headway.released_to(j, p_now) when 'queued' then p_now else j.queued_at end,
+           pending = case when headway.released_to(j, p_now) = 'waiting' and j.joining is not null then true end
       from locked l
      where j.id = l.id
-    returning j.id
+    returning j.id, j.status
+  ), left_over as (
+    insert into headway.arrivals (tenant_id, trains)
+    select h.tenant_id, array_agg(h.train)
+      from head h
+     where h.id not in (select g.id from gone g)
+     group by h.tenant_id
   )
-  insert into headway.arrivals (tenant_id, trains)
-  select h.tenant_id, array_agg(h.train)
-    from head h
-   where h.id not in (select g.id from gone g)
-   group by h.tenant_id;
+  select array_agg(g.id) into v_parked from gone g where g.status = 'waiting';
+  if v_parked is not null then
+    perform headway.wait_again(v_parked);
+  end if;
 end
 $$;
 
@@ -55,6 +63,8 @@ create function headway.release_first_cars(p_tenants uuid[], p_trains text[], p_
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_parked uuid[];
 begin
   with train as (
     select w.tenant_id, w.train, h.id, h.pending
@@ -80,17 +90,23 @@ begin
              limit 1) is null
   ), gone as (
     update headway.jobs j
-       set status = case when j.scheduled_for > p_now then 'scheduled' else 'queued' end,
-           queued_at = case when j.scheduled_for > p_now then j.queued_at else p_now end
+       set status = headway.released_to(j, p_now),
+           queued_at = case headway.released_to(j, p_now) when 'queued' then p_now else j.queued_at end,
+           pending = case when headway.released_to(j, p_now) = 'waiting' and j.joining is not null then true end
       from locked l
      where j.id = l.id
-    returning j.id
+    returning j.id, j.status
+  ), left_over as (
+    insert into headway.arrivals (tenant_id, trains)
+    select t.tenant_id, array_agg(t.train)
+      from train t
+     where t.id not in (select g.id from gone g)
+     group by t.tenant_id
   )
-  insert into headway.arrivals (tenant_id, trains)
-  select t.tenant_id, array_agg(t.train)
-    from train t
-   where t.id not in (select g.id from gone g)
-   group by t.tenant_id;
+  select array_agg(g.id) into v_parked from gone g where g.status = 'waiting';
+  if v_parked is not null then
+    perform headway.wait_again(v_parked);
+  end if;
 end
 $$;
 
@@ -135,7 +151,7 @@ end
 $$;
 
 -- Put the trains on hold whose locomotives are among these jobs, which are about to be canceled, if their on_canceled
--- says so.
+-- says so. A held car is as good as the locomotive if only its arrival has not been processed.
 create function headway.hold_trains_of(p_ids uuid[], p_now timestamptz) returns void
 language sql
 set search_path = pg_catalog, pg_temp
@@ -146,7 +162,18 @@ as $$
    where j.id = any (p_ids)
      and j.train is not null
      and j.on_canceled = 'hold'
-     and j.status <> 'held'
+     and (j.status <> 'held'
+          or j.pending is not true
+             and not exists (select
+                               from headway.jobs a
+                              where a.tenant_id = j.tenant_id and a.train = j.train and a.train is not null
+                                and a.status in ('queued', 'running', 'scheduled', 'waiting'))
+             and j.id = (select h.id
+                           from headway.jobs h
+                          where h.tenant_id = j.tenant_id and h.train = j.train and h.train is not null
+                            and h.status = 'held'
+                          order by h.position, h.id
+                          limit 1))
   on conflict do nothing
 $$;
 

@@ -195,11 +195,20 @@ def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[En
 
 
 def write_fresh_copy(
-    rowid: int, retry_of: str, now: int, key: str | None, status: Status, *, pending: bool, position: int
+    rowid: int,
+    retry_of: str,
+    now: int,
+    key: str | None,
+    status: Status,
+    *,
+    pending: bool,
+    position: int,
+    sleeps_until: int | None,
 ) -> Steps[str]:
     """Insert the new job that retries an at_most_once one, with a full budget; gives its id."""
     job_id = new_id()
-    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
+    start = now if sleeps_until is None else sleeps_until
+    yield Statement(_SQL["copy"], (rowid, job_id, now, start, True, None, key, status, pending, position))
     yield from copy_payloads({retry_of: job_id}, now)
     yield count_copies([rowid], now)
     yield index_tags([job_id])

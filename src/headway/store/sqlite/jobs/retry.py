@@ -8,7 +8,6 @@ import msgspec
 
 from headway.errors import Duplicate
 from headway.model import refusals
-from headway.model.departure import Departure
 from headway.model.job import Change, Delivery
 from headway.model.retry import retried_to, runs_anew
 from headway.model.status import Status, covers
@@ -21,9 +20,7 @@ from headway.store.sqlite.jobs.change import change_job
 from headway.store.sqlite.jobs.ending import write_fresh_copy
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
-from headway.store.sqlite.machines.children import await_again
 from headway.store.sqlite.machines.inbox import give_back, move_inboxes
-from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import inherit_callbacks
@@ -123,20 +120,17 @@ class _Retries:
 
     def follow(self) -> Steps[None]:
         """Release the next cars of their trains, and wake machines that have what they wait for."""
-        ended: list[Departure] = []
-        if self._waiting:
-            yield from await_again(self._waiting)
-            ended = yield from wake_signaled(self._waiting, self._now)
-        yield from follow(ended, now=self._now, held=self._held, trains=self._trains, machines=self._waiting)
+        yield from follow(now=self._now, held=self._held, trains=self._trains, parked=self._waiting)
 
     def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
-        to = retried_to(job.train, behind=held, waited=bool(job.waited))
+        sleeps_until = job.slept_until if job.slept_until is not None and job.slept_until > self._now else None
+        to = retried_to(job.train, behind=held, waited=bool(job.waited), sleeps=sleeps_until is not None)
         if job.machine and job.status in ("succeeded", "dead", "failed"):
             # the step that ended it must see its signals again; the last step of a canceled machine was settled
             yield give_back(job.id, job.fence)
         pending = held or (to == "waiting" and bool(job.joins))
         keeps = self._keep_place or job.train is not None
-        runs_as = yield from _retry(job, to, self._now, pending=pending, keeps=keeps)
+        runs_as = yield from _retry(job, to, self._now, pending=pending, keeps=keeps, sleeps_until=sleeps_until)
         if job.machine and runs_as != job.id:
             yield from move_inboxes({job.id: runs_as})
         if to == "waiting":
@@ -161,11 +155,12 @@ class _Finished(msgspec.Struct, frozen=True, array_like=True):
     status: Status
     waited: int  # a machine, canceled while it waited
     joins: int  # for its children
+    slept_until: int | None  # a machine, canceled while it slept
     machine: int
     train: str | None
 
 
-def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) -> Steps[str]:
+def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool, sleeps_until: int | None) -> Steps[str]:
     """Put one finished job back, or insert the new job that retries it; gives the id that will run."""
     rowid, job_id, key, scope = job.rowid, job.id, job.unique_key, job.unique_scope
     anew = runs_anew(job.delivery, job.fence)
@@ -181,6 +176,10 @@ def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) 
     if position is None or not keeps:
         position = (yield from positions(1))[0]
     if anew:
-        return (yield from write_fresh_copy(rowid, job_id, now, key, to, pending=pending, position=position))
-    yield Statement(_SQL["retry"], (rowid, now, position, to, pending))
+        return (
+            yield from write_fresh_copy(
+                rowid, job_id, now, key, to, pending=pending, position=position, sleeps_until=sleeps_until
+            )
+        )
+    yield Statement(_SQL["retry"], (rowid, now, position, to, pending, sleeps_until))
     return job_id

@@ -4,6 +4,19 @@
 rowid, id, tenant_id, kind, delivery, fence, position, unique_key,
 replace(replace(unique_scope, '"-', '"'), '"+', '"'), status,
 status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
+-- of a machine that was canceled while it slept; the job that retries an at_most_once one has no executions at first
+case
+  when status = 'canceled' and step is not null and scheduled_for is not null and exists (
+    select 1
+    from jobs as slept
+    join attempts
+      on attempts.job_id = slept.id
+      and attempts.fence = slept.fence
+    where slept.id = case jobs.fence when 0 then jobs.retry_of else jobs.id end
+      and attempts.outcome = 'sleep'
+  )
+  then scheduled_for
+end,
 coalesce(step, signaled) is not null, train
 
 -- name: finished
@@ -58,7 +71,7 @@ set status = ?4,
   tries = 0,
   losses = 0,
   step_fence = fence,
-  scheduled_for = null,
+  scheduled_for = ?6,
   expires_at = null,
   finished_at = null,
   cancel_requested_at = null,

@@ -100,7 +100,7 @@ def stop_more(machine: str, now: int) -> Steps[list[Departure]]:
 
 
 def await_again(machines: Iterable[str]) -> Steps[None]:
-    """Make these machines wait again for children that were retried meanwhile."""
+    """Make these machines, which wait again, wait for children that were retried meanwhile, too."""
     for machine in machines:
         yield Statement(_SQL["await_again"], (machine,))
 

@@ -45,7 +45,8 @@ def write_turns(turned: Sequence[Ending], now: int) -> Steps[None]:
             continue
         checkpoint = _checkpoint_columns(end, end.turn, now)
         if end.to in FINISHED:
-            rest = (end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key)
+            slept_until = now + end.delay_ms * 1000 if end.turn.outcome == "sleep" else None
+            rest = (end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key, slept_until)
             batches["finish"].append((*checkpoint, *rest))
         elif end.to == "running":
             batches["go_on"].append((*checkpoint, now, end.charge, end.loss, end.error))

@@ -73,6 +73,8 @@ set status = ?11,
   step_fence = case when ?2 then fence else step_fence end,
   result = ?15,
   error = ?16,
+  -- of a Sleep that ends canceled: a retry sleeps until then
+  scheduled_for = coalesce(?18, scheduled_for),
   unique_scope = case when ?17 then replace(unique_scope, '"' || ?11 || '"', '"-' || ?11 || '"') else unique_scope end,
   worker_id = null,
   attempt_started_at = null,

@@ -9,7 +9,8 @@ from headway.model.status import FINISHED
 from headway.model.train import TrainKey
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
+from headway.store.sqlite.machines.children import await_again, join, stop_orphans, stop_siblings
+from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release_ready
@@ -29,9 +30,10 @@ def follow(
     held: Sequence[str] = (),
     trains: Iterable[TrainKey] = (),
     machines: Iterable[str] = (),
+    parked: Iterable[str] = (),
 ) -> Steps[int]:
-    """Do what follows from these departures; also decide these held jobs, trains, and machines with children. Gives how
-    many other jobs this has ended.
+    """Do what follows from these departures; also decide these held jobs, trains, machines with children, and machines
+    that wait again (`parked`). Gives how many other jobs this has ended.
 
     `ended` are jobs that ended, too, without others waiting for them: only the event is emitted.
 
@@ -43,13 +45,15 @@ def follow(
     waiting = list(held)
     moving = dict.fromkeys(trains)
     joining = dict.fromkeys(machines)
+    again = list(parked)
     freed: dict[str, int] = {}
     announced = dict.fromkeys(ended)
-    while todo or waiting or moving or joining:
+    while todo or waiting or moving or joining or again:
         for each in todo:
             for key in each.freed():
                 freed[key] = freed.get(key, 0) + 1
         over = [each for each in todo if each.to in FINISHED]
+        again += [each.job.id for each in todo if each.to == "waiting" and each.job.status == "held"]
         todo = []
         if over:
             announced |= dict.fromkeys(each.job.id for each in over)
@@ -67,6 +71,11 @@ def follow(
             joining |= dict.fromkeys(decided.machines)
             todo += yield from stop_siblings(decided.failed, now)
             todo += yield from stop_orphans(over, now)
+        if again:
+            yield from await_again(again)
+            todo += yield from wake_signaled(again, now)
+            joining |= dict.fromkeys(again)
+            again = []
         if joining:
             todo += yield from join(list(joining), now)
             joining = {}

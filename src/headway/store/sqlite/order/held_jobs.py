@@ -28,27 +28,33 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def release_held(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
-    """Release these jobs; gives those that ended instead, because another job has their unique key."""
+    """Release these jobs; gives those that ended instead, because another job has their unique key, and the machines
+    that wait again."""
     going: dict[Status, list[int]] = {}
-    ended: list[Departure] = []
+    left: list[Departure] = []
     for job in jobs:
-        if job.unique_key is None or not enters(job.unique_scope, "held", job.to):
+        asks = job.unique_key is not None and enters(job.unique_scope, "held", job.to)
+        holder = (yield from holder_of_key(job.rowid)) if asks else None
+        if holder is not None:
+            if follows(job.unique_scope) and (yield Statement(_SQL["has_run"], (holder,))):
+                yield Statement(_SQL["wait_again"], (job.rowid,))
+                yield Statement(_SQL["wait_for"], (job.rowid, holder))
+            else:
+                leaving = yield from leaving_jobs([job.rowid])
+                yield from supersede(job.rowid, job.unique_key, holder, now)
+                left.append(Departure(leaving[job.rowid], "canceled"))
+            continue
+        if job.to == "waiting":
+            leaving = yield from leaving_jobs([job.rowid])
+            left.append(Departure(leaving[job.rowid], "waiting"))
+        elif not asks:
             going.setdefault(job.to, []).append(job.rowid)
             continue
-        holder = yield from holder_of_key(job.rowid)
-        if holder is None:
-            # at once, not in the batch: the next job with this key must find it taken
-            yield _release([job.rowid], job.to, now)
-        elif follows(job.unique_scope) and (yield Statement(_SQL["has_run"], (holder,))):
-            yield Statement(_SQL["wait_again"], (job.rowid,))
-            yield Statement(_SQL["wait_for"], (job.rowid, holder))
-        else:
-            leaving = yield from leaving_jobs([job.rowid])
-            yield from supersede(job.rowid, job.unique_key, holder, now)
-            ended.append(Departure(leaving[job.rowid], "canceled"))
+        # at once, not in the batch: the next job with this key must find it taken
+        yield _release([job.rowid], job.to, now)
     for to, rowids in going.items():
         yield _release(rowids, to, now)
-    return ended
+    return left
 
 
 def no_longer_pending(rowids: Iterable[int]) -> Batch:

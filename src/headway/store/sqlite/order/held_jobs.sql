@@ -1,7 +1,15 @@
+-- part: goes_to
+-- where a held job goes that may go; a machine that was canceled while it waited, and then retried, waits again
+case
+  when head.woken is null and coalesce(head.awaiting, head.joining) is not null then 'waiting'
+  when head.scheduled_for > ?2 then 'scheduled'
+  else 'queued'
+end
+
 -- name: release
 update jobs
 set status = ?2,
-  pending = 0,
+  pending = ?2 = 'waiting' and joining is not null,
   queued_at = coalesce(?3, queued_at)
 where rowid in (select value from json_each(?1));
 

@@ -22,31 +22,30 @@ where parent_id = ?1
 -- name: ready
 -- of these jobs, those that wait for no parent any more, with the first parent that failed, if any
 select
-  child.rowid, child.tenant_id, child.train,
-  case when child.scheduled_for > ?2 then 'scheduled' else 'queued' end,
-  child.unique_key, child.unique_scope,
+  head.rowid, head.tenant_id, head.train, {order/held_jobs.goes_to},
+  head.unique_key, head.unique_scope,
   (
     select parent_id
     from edges
-    where child_id = child.id
+    where child_id = head.id
       and fence = 0
       and state = 'failed'
       and on_failure = 'stop'
     order by parent_id
     limit 1
   )
-from jobs as child
-where child.id in (select value from json_each(?1))
-  and child.pending = 1
-  and child.status = 'held'
+from jobs as head
+where head.id in (select value from json_each(?1))
+  and head.pending = 1
+  and head.status = 'held'
   and not exists (
     select 1
     from edges
-    where child_id = child.id
+    where child_id = head.id
       and fence = 0
       and state = 'pending'
   )
-order by child.position, child.id;
+order by head.position, head.id;
 
 -- name: statuses
 select id, status

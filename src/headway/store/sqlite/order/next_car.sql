@@ -32,9 +32,7 @@ where exists (
 -- name: heads
 -- the first cars that can go now: the train has no locomotive and no hold, and the car has no `after` left
 select
-  head.rowid, head.tenant_id, head.train,
-  case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,
-  head.unique_key, head.unique_scope
+  head.rowid, head.tenant_id, head.train, {order/held_jobs.goes_to}, head.unique_key, head.unique_scope
 from json_each(?1) as key
 join jobs as head
   on head.rowid = (
@@ -63,10 +61,7 @@ where head.pending = 0
 
 -- name: next
 -- fast path: the same behind locomotives that have just ended
-select
-  head.rowid,
-  case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,
-  head.unique_key, head.unique_scope
+select head.rowid, {order/held_jobs.goes_to}, head.unique_key, head.unique_scope
 from json_each(?1) as ended
 join jobs as locomotive
   on locomotive.rowid = ended.value
