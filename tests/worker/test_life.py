@@ -14,6 +14,7 @@ import pytest
 from headway.define import Context
 from headway.errors import ConfigError, HeadwayError
 from headway.model.listing import Filter
+from headway.model.outcome import Done
 from headway.model.trigger import Declaration
 from headway.worker import Event, Summary, Worker
 from tests.conftest import START
@@ -171,6 +172,42 @@ def test_a_sync_handler_sees_that_it_was_canceled(harness: WorkerHarness) -> Non
         await harness.until_status(job_id, "canceled")
 
     harness.while_working(harness.worker(), story)
+
+
+@pytest.mark.parametrize("how", ["returns", "is done", "did not look", "swallows", "swallows and is done"])
+def test_what_a_canceled_handler_returns(harness: WorkerHarness, how: str) -> None:
+    """It ends canceled once it has noticed, unless it says that it is done; one that did not notice has finished."""
+    started = threading.Event()
+
+    @harness.job
+    def looks(ctx: Context) -> Any:
+        started.set()
+        while not (ctx._canceled if how == "did not look" else ctx.canceled):
+            threading.Event().wait(0.01)
+        return Done("all") if how == "is done" else "half"
+
+    @harness.job
+    async def swallows() -> Any:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return Done("all") if how == "swallows and is done" else "half"
+
+    async def story() -> str:
+        (job_id,) = harness.enqueue((swallows if how.startswith("swallows") else looks).build())
+        await asyncio.to_thread(started.wait, 60)
+        harness.store.run(harness.store.ops.cancel([job_id], tenant_id=None, reason="too late", actor="ann"))
+        await harness.until(lambda: harness.get(job_id).finished_at is not None)
+        return job_id
+
+    job_id, _ = harness.while_working(harness.worker(), story)
+    job = harness.get(job_id)
+    if how in ("returns", "swallows"):
+        assert (job.status, job.result, job.error) == ("canceled", None, "too late")
+        assert harness.last(job_id).status == "canceled"
+    else:
+        assert (job.status, job.result, job.error) == ("succeeded", "half" if how == "did not look" else "all", None)
 
 
 # stopping

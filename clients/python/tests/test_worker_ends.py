@@ -100,6 +100,45 @@ def test_a_handler_that_gives_way_to_a_stopping_worker_runs_again(client: Client
     assert (client.get(step.id).status, client.get(step.id).fields["step"]) == ("queued", "ship")
 
 
+def test_a_handler_that_returns_because_its_job_was_canceled_has_not_finished(client: Client, working: Any) -> None:
+    worker = working.new(heartbeat=0.1)
+    began = threading.Semaphore(0)
+
+    def wait(ctx: Context, *, look: bool = True) -> None:
+        began.release()
+        _until(lambda: ctx.canceled if look else ctx.must_end)
+
+    @worker.handler("welcome")
+    def welcome(ctx: Context) -> str:
+        wait(ctx)
+        return "half of it"
+
+    @worker.handler("report")
+    def report(ctx: Context) -> Done:
+        wait(ctx)
+        return Done("all of it")
+
+    @worker.handler("order", step="start")
+    def order(ctx: Context) -> Done:
+        wait(ctx)
+        return Done("all steps")
+
+    @worker.handler("survey")
+    def unaware(ctx: Context) -> str:
+        wait(ctx, look=False)
+        return "did not look"
+
+    working(worker)
+    jobs = [client.enqueue(kind) for kind in ("welcome", "report", "order", "survey")]
+    for job in jobs:
+        assert began.acquire(timeout=30)
+        assert client.cancel(job.id, reason="enough") == "running"
+    half, *whole = jobs
+    result = client.result(half.id, wait=30)
+    assert (result.status, result.value, result.error) == ("canceled", None, "enough")
+    assert [client.result(each.id, wait=30).unwrap() for each in whole] == ["all of it", "all steps", "did not look"]
+
+
 _DEAF = """
 import sys, time
 from headway_client import Worker

@@ -59,10 +59,9 @@ export class Context {
   /** Everything that the server says of the job. */
   readonly job: ClaimedJob;
   readonly logger: Logger;
-  /** Aborts when the job was canceled, is over its timeout, is not this worker's any more, or the grace is over. */
-  readonly signal: AbortSignal;
   readonly #stopping: AbortSignal;
   #looked = false;
+  #listened = false;
   readonly #upload: Upload;
   readonly #abort = new AbortController();
   #said: Said = {};
@@ -88,8 +87,18 @@ export class Context {
     this.children = job.children;
     this.timedOut = job.timed_out;
     this.logger = logger;
-    this.signal = this.#abort.signal;
     this.#stopping = stopping;
+  }
+
+  /**
+   * Aborts when the job was canceled, is over its timeout, is not this worker's any more, or the grace is over.
+   *
+   * The canceled job of a handler that has looked at this, and returns after it aborted, ends canceled, whatever it
+   * returns; if it did finish, it returns `outcome.done(result)`. The outcome of a machine's step counts as always.
+   */
+  get signal(): AbortSignal {
+    this.#listened = true;
+    return this.#abort.signal;
   }
 
   /**
@@ -136,6 +145,17 @@ export class Context {
   /** Whether this is what `stopping` was aborted with. @internal */
   isStopping(error: unknown): boolean {
     return this.#stopping.aborted && error === this.#stopping.reason;
+  }
+
+  /** What `signal` gives, for the worker. @internal */
+  get end(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Whether the handler may have ended because its job was canceled. @internal */
+  get sawCanceled(): boolean {
+    const reason: unknown = this.end.reason;
+    return this.#listened && reason instanceof Stopped && reason.why === "canceled";
   }
 
   /** @internal */

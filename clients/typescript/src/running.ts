@@ -68,7 +68,9 @@ export class Running {
     } else if (value instanceof StepOutcome) {
       const read = ctx.signals.map((each) => each.id);
       const outcome = read.length === 0 ? value.said : { ...value.said, signals: read };
-      end = { outcome, continue: !ctx.workerStops && !ctx.signal.aborted };
+      end = { outcome, continue: !ctx.workerStops && !ctx.end.aborted };
+    } else if (ctx.sawCanceled) {
+      end = { status: "canceled", error: null };
     } else {
       if (ctx.gaveWay) this.#giveBack();
       end = { result: value ?? null };
@@ -84,8 +86,8 @@ export class Running {
 
   #endOfError(error: unknown): End {
     const { ctx } = this;
-    if (ctx.isStopping(error) && !ctx.signal.aborted) this.#giveBack();
-    const stopped: unknown = ctx.signal.reason;
+    if (ctx.isStopping(error) && !ctx.end.aborted) this.#giveBack();
+    const stopped: unknown = ctx.end.reason;
     if (stopped instanceof Stopped) {
       if (stopped.why === "timeout") {
         ctx.logger.warning(stopped.message);

@@ -291,7 +291,7 @@ export class Worker {
       wait: UPLOAD_S,
       repeatable: false,
     } as const;
-    return this.#client.transport.send(request, { signal: ctx.signal });
+    return this.#client.transport.send(request, { signal: ctx.end });
   };
 
   // heartbeats

@@ -163,6 +163,7 @@ const Entry = z.object({
   fatal: z.string().optional(),
   report: z.string().optional(),
   hold: z.boolean().optional(),
+  done: z.unknown().optional(),
 });
 
 const play = handler(z.object({ does: z.array(Entry).min(1) }), async ({ does }, ctx) => {
@@ -176,8 +177,12 @@ const play = handler(z.object({ does: z.array(Entry).min(1) }), async ({ does },
   if (said.cancel !== undefined) throw new Cancel(said.cancel);
   if (said.fatal !== undefined) throw new Fatal(said.fatal);
   if (said.hold) {
-    await new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason)));
+    const goesOn = said.return !== undefined || said.done !== undefined;
+    await new Promise<void>((resolve, reject) =>
+      ctx.signal.addEventListener("abort", () => (goesOn ? resolve() : reject(ctx.signal.reason))),
+    );
   }
+  if (said.done !== undefined) return outcome.done(said.done);
   return said.return_text === undefined ? said.return : "x".repeat(said.return_text);
 });
 

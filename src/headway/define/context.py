@@ -104,6 +104,7 @@ class Context(Generic[S]):
         "own_transactions",
         "patience_s",
         "program",
+        "saw_canceled",
     )
 
     def __init__(
@@ -128,6 +129,7 @@ class Context(Generic[S]):
         self._canceled = False
         self._stopping = False
         self.gave_way = False  # the handler has seen that its worker stops
+        self.saw_canceled = False  # the handler has seen that it must end now
         self._changed = False
         self._progress: float | None = None
         self._note: str | None = None
@@ -254,9 +256,14 @@ class Context(Generic[S]):
 
     @property
     def canceled(self) -> bool:
-        """Whether this execution must end now: it was canceled, or its timeout or its worker's grace period is over."""
-        if self._canceled and self._stopping:
-            self.gave_way = True
+        """Whether this execution must end now: it was canceled, or its timeout or its worker's grace period is over.
+
+        After a handler has seen True here, its canceled job ends canceled, whatever it returns; if it did finish, it
+        returns `Done(result)`.
+        """
+        if self._canceled:
+            self.saw_canceled = True
+            self.gave_way |= self._stopping
         return self._canceled
 
     @property

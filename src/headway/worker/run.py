@@ -25,7 +25,7 @@ from headway.errors import (
     PayloadMismatch,
 )
 from headway.model.job import Claim, Report, Settlement
-from headway.model.outcome import Cancel, Retry, Snooze
+from headway.model.outcome import Cancel, Done, Retry, Snooze
 from headway.model.retry import dead, failed
 from headway.model.spill import may_refer
 from headway.secrets import Vault
@@ -169,6 +169,8 @@ class Runner:
             value = await self._call(run, fn, args, kwargs)
         if self._own.offered and (committed := await self._own.committed(run, value)) is not None:
             return committed
+        if _ended_for_cancel(run, value):
+            return settlement_for_stop(run)
         outcome = self._settlement(run, value)
         return await self._spill.spilled(run, outcome) if handler.options.spill else outcome
 
@@ -458,6 +460,17 @@ def _recovers(run: Execution, error: BaseException) -> bool:
         and run.stop_reason is None
         and isinstance(error, Exception)
         and not isinstance(error, Retry | Snooze | Cancel)
+    )
+
+
+def _ended_for_cancel(run: Execution, value: Any) -> bool:
+    """Whether it returned because its job was canceled: an async handler was interrupted, a sync one has looked. One
+    that did finish returns Done; a step's outcome and a batch's answers say themselves what they are."""
+    return (
+        run.stop_reason == "cancel"
+        and not isinstance(run.handler, ClaimedStep | BatchKind)
+        and (run.handler.is_async or (run.ctx is not None and run.ctx.saw_canceled))
+        and type(value) is not Done
     )
 
 

@@ -64,6 +64,7 @@ class Context:
         self.timed_out: bool = job["timed_out"]
         self.worker_stops = False
         self.gave_way = False  # the handler has seen that its worker stops
+        self.saw_canceled = False  # the handler has seen that it must end now
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._said: dict[str, Any] = {}
@@ -71,8 +72,13 @@ class Context:
 
     @property
     def canceled(self) -> bool:
-        """Whether this execution must end now: it was canceled, or its timeout or its worker's grace period is over."""
-        return self._stop.is_set()
+        """Whether this execution must end now: it was canceled, or its timeout or its worker's grace period is over.
+
+        After a handler has seen True here, its canceled job ends canceled, whatever it returns; if it did finish, it
+        returns `Done(result)`. The outcome of a machine's step counts as always.
+        """
+        self.saw_canceled = self.must_end
+        return self.saw_canceled
 
     @property
     def stopping(self) -> bool:
@@ -87,7 +93,8 @@ class Context:
 
     def wait_canceled(self, seconds: float) -> bool:
         """Sleep, but not past the moment at which this execution must end; gives whether it must."""
-        return self._stop.wait(seconds)
+        self._stop.wait(seconds)
+        return self.canceled
 
     def progress(self, part: float, note: str | None = None) -> None:
         """Show how much is done, from 0 to 1, with the next heartbeat, or when it ends."""
@@ -124,6 +131,10 @@ class Context:
 
     def ask_to_stop(self) -> None:
         self._stop.set()
+
+    @property
+    def must_end(self) -> bool:
+        return self._stop.is_set()
 
     @property
     def has_said(self) -> bool:

@@ -70,6 +70,8 @@ class Running:
         if not is_step:
             if isinstance(value, Done):
                 value = value.result
+            elif self.stop_reason == CANCELED and (self.thread is None or self.ctx.saw_canceled):
+                return {"status": "canceled"}  # an async handler was interrupted, a plain function has looked
             elif self.ctx.gave_way:
                 log.info("it returned early, because the worker stops: it is given back")
                 self.dropped = True
@@ -77,7 +79,7 @@ class Running:
             outcome = value.said()
             if self.ctx.signals:
                 outcome["signals"] = [signal.id for signal in self.ctx.signals]
-            return {"outcome": outcome, "continue": not (self.ctx.canceled or self.ctx.worker_stops)}
+            return {"outcome": outcome, "continue": not (self.ctx.must_end or self.ctx.worker_stops)}
         return {"result": to_json(value)}
 
     def end_of_error(self, error: BaseException) -> dict[str, Any]:
