@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import ConfigError
@@ -11,9 +12,10 @@ from headway.store.ops import Op
 from headway.store.postgres.engine import migrate as postgres
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite.engine import migrate as sqlite
-from headway.store.sqlite.engine.prefix import check_prefix, under
+from headway.store.sqlite.engine.prefix import check_prefix, renamed, under
 from headway.store.sqlite.engine.verbs import SqliteOp
 from headway.store.sqlite.store import SqliteStore
+from headway.store.steps import Part
 
 if TYPE_CHECKING:
     from headway.store.postgres.store import PostgresStore
@@ -27,25 +29,38 @@ def latest(store: Store) -> int:
 def current(store: Store) -> int:
     """The version that the database has; 0 if it has no schema."""
     if isinstance(store, SqliteStore):
+        return store.run(SqliteOp(sqlite.installed, writes=False, absent=0))
+    return _postgres(store).run_script(Op(postgres.installed, writes=False))
+
+
+def usable(store: Store) -> int:
+    """The same, or this library's version where a newer one says that this library works on it."""
+    if isinstance(store, SqliteStore):
         return store.run(store.ops.version())
     return _postgres(store).run_script(Op(postgres.version, writes=False))
 
 
-def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
-    """What `apply` would do now: a title and its SQL text for each part; empty if there is nothing to do."""
+def plan(store: Store, to: int | None = None) -> list[Part]:
+    """What `apply` would do now, part by part; empty if there is nothing to do."""
     if isinstance(store, SqliteStore):
-        steps = store.run(
-            SqliteOp(lambda: sqlite.planned(to), writes=False, absent=sqlite.plan(sqlite.Recorded(0, frozenset()), to))
-        )
-        return [(step.title, step.script(store.prefix)) for step in steps]
+        parts = store.run(SqliteOp(lambda: sqlite.planned(to), writes=False, absent=sqlite.plan(sqlite.NOTHING, to)))
+        return [_renamed(part, store.prefix) for part in parts]
     return _postgres(store).run_script(Op(lambda: postgres.plan(to), writes=False))
 
 
+def _renamed(part: Part, prefix: str) -> Part:
+    if not prefix:
+        return part
+    statements, record = (tuple(renamed(sql, prefix) for sql in texts) for texts in (part.statements, part.record))
+    return replace(part, statements=statements, record=record)
+
+
 def apply(store: Store, to: int | None = None) -> list[str]:
-    """Bring the schema to a version (default: this library's), up or down, in one transaction; gives what was done."""
+    """Bring the schema to a version (default: this library's), up or down; gives what was done. Each part of it is
+    committed by itself and recorded: a migration that was ended goes on where it was."""
     if isinstance(store, SqliteStore):
         return store.migrate(to)
-    return _postgres(store).run_script(Op(lambda: postgres.migrate(to), writes=True))
+    return _postgres(store).migrate(to)
 
 
 def roles(store: Store) -> list[str]:

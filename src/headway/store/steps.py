@@ -1,16 +1,27 @@
 """The steps that make a schema: files of a store's `engine/migrations`, in order.
 
 Version 1 is one script, `0001.up.sql`. A later version is a folder of steps, `0010/NN_words.up.sql` with
-`NN_words.down.sql` beside it, done in order of NN and undone in reverse.
+`NN_words.down.sql` beside it, done in order of NN and undone in reverse. A step begins with comments that say how it
+runs:
+
+    -- locks: what it locks, and for how long
+    -- outside a transaction        such as for `create index concurrently`, after a `drop index … if exists`
+    -- batches                      one statement, `returning` rows, repeated until it returns none
+    -- needs version 20             libraries that know no schema newer than the one before stop working
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 
 from headway.errors import ConfigError
+
+_HEADER = re.compile(r"(?:--[^\n]*\n)*")
+_NEEDS = re.compile(r"^-- needs version (\d+)$", re.MULTILINE)
+_LOCKS = re.compile(r"^-- locks: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,6 +44,45 @@ class Step:
         return f"{whole}: {self.words}" if self.name else whole
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a migration commits as one: statements, and those that record them."""
+
+    title: str
+    statements: tuple[str, ...]
+    record: tuple[str, ...] = ()
+    locks: str = ""
+    outside: bool = False
+    batches: bool = False
+
+    def script(self) -> str:
+        """Its SQL text, for people and other tools."""
+        how = "-- outside a transaction\n" * self.outside + "-- repeat until it returns no row\n" * self.batches
+        return how + ";\n\n".join((*self.statements, *self.record)) + ";\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a step's first comments say of it."""
+
+    locks: str
+    outside: bool
+    batches: bool
+    needs: int | None  # the oldest version whose libraries work on the schema after it; none: the version before
+
+    @classmethod
+    def of(cls, text: str) -> Header:
+        match = _HEADER.match(text)
+        lines = match[0] if match else ""
+        locks, needs = _LOCKS.search(lines), _NEEDS.search(lines)
+        return cls(
+            locks=locks[1] if locks else "",
+            outside="-- outside a transaction\n" in lines,
+            batches="-- batches\n" in lines,
+            needs=int(needs[1]) if needs else None,
+        )
+
+
 def read_steps(folder: Traversable) -> tuple[Step, ...]:
     """All steps, in the order in which a new database runs them."""
     found = []
@@ -43,6 +93,10 @@ def read_steps(folder: Traversable) -> tuple[Step, ...]:
         elif entry.name.endswith(".up.sql"):
             found.append(Step(int(entry.name.removesuffix(".up.sql")), ""))
     return tuple(sorted(found))
+
+
+def version_before(steps: Iterable[Step], version: int) -> int:
+    return max((step.version for step in steps if step.version < version), default=0)
 
 
 def route(steps: Iterable[Step], current: int, done: Collection[Step], to: int) -> list[tuple[Step, str]]:

@@ -18,6 +18,14 @@ def newer(where: str, found: int, known: int) -> SchemaOutdated:
     )
 
 
+def newer_build(where: str, found: int) -> SchemaOutdated:
+    return SchemaOutdated(
+        f"{where} was migrated by a newer build of this library (schema version {found}): nothing was changed, and "
+        f"this build works on it as it is. To go back to this build's functions for good, end the newer workers, "
+        f"then run headway migrate --to {found}"
+    )
+
+
 def unreleased(where: str, found: int, fix: str) -> SchemaOutdated:
     return SchemaOutdated(
         f"{where} has schema version {found} of an unreleased Headway: {fix}, which adopts it if its tables are the "

@@ -66,7 +66,7 @@ def test_the_same_tables_are_adopted_with_their_jobs(postgres_store: Any, versio
     job = NewJob(id=new_id(), kind="k")
     postgres_store.run(postgres_store.ops.enqueue([job]))
     record(postgres_store, version)
-    titles = [title for title, _ in postgres_store.run_script(Op(plan, writes=False))]
+    titles = [part.title for part in postgres_store.run_script(Op(plan, writes=False))]
     done = postgres_store.run_script(Op(migrate, writes=True))
     assert done == titles
     assert done[0] == f"adopt the tables of unreleased version {version} as version 1"

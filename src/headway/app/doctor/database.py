@@ -48,6 +48,9 @@ def _schema(store: Store) -> Generator[Finding, None, bool]:
     if found in UNRELEASED:
         fix = "headway migrate, which adopts the tables if they are the same"
         yield problem("schema", f"version {found} of an unreleased Headway", fix)
+    elif found > latest and migrate.usable(store) == latest:
+        yield ok("schema", f"version {found}, newer than this library's {latest}, which works on it")
+        return True
     elif found > latest:
         yield problem(
             "schema",
@@ -68,7 +71,7 @@ def _schema(store: Store) -> Generator[Finding, None, bool]:
 def _wrong(store: Store) -> Finding | None:
     """What is wrong with a schema of this library's version."""
     try:
-        plan = [title for title, _ in migrate.plan(store)]
+        plan = [part.title for part in migrate.plan(store)]
     except SchemaOutdated as error:
         return problem("schema", str(error), "headway transfer, or a backup")
     found = migrate.current(store)

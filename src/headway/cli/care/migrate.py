@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,11 @@ from headway.cli.program.output import emit, many, say
 
 if TYPE_CHECKING:
     from headway.store.run import Store
+    from headway.store.steps import Part
 
 
 @click.command(cls=Command, short_help="Install the schema, or bring it up to date.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--dry-run", "--plan", is_flag=True, help="Only show what would be done, and what it locks.")
 @click.option("--sql", is_flag=True, help="Print the SQL instead of running it.")
 @click.option(
     "--roles",
@@ -62,14 +63,14 @@ def _schema(cli: Invocation, store: Store, to: int | None, dry_run: bool, sql: b
     before = migrations.current(store)
     if sql or dry_run:
         if cli.json:
-            steps = [{"title": title, "sql": text} if sql else {"title": title} for title, text in plan]
+            steps = [_step(part, sql) for part in plan]
             emit({"database": store.describe(), "version": before, "to": target, "plan": steps})
         elif sql:
-            click.echo("\n".join(f"-- {title}\n{text}" for title, text in plan) or "-- nothing to do")
+            click.echo("\n".join(f"-- {part.title}\n{part.script()}" for part in plan) or "-- nothing to do")
         else:
             say(_headline(store, before, target, bool(plan)))
-            for title, _ in plan:
-                say(f"  would {title}")
+            for part in plan:
+                say(f"  would {part.title}" + (f" (locks {part.locks})" if part.locks else ""))
         return
     if target < before:
         _confirm(cli, store, before, target, yes)
@@ -80,6 +81,11 @@ def _schema(cli: Invocation, store: Store, to: int | None, dry_run: bool, sql: b
     for title in done:
         say(f"  {title}")
     say(f"{store.describe()} has schema version {target}" + ("" if done else ": nothing to do"))
+
+
+def _step(part: Part, sql: bool) -> dict[str, Any]:
+    shown = {"title": part.title, "locks": part.locks or None, "outside_transaction": part.outside}
+    return {**shown, "sql": part.script()} if sql else shown
 
 
 def _headline(store: Store, before: int, target: int, changes: bool) -> str:

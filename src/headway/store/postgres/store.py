@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeVar
 
 from headway.errors import ConfigError, SchemaMissing, SchemaOutdated, StoreError
 from headway.secrets import add_own, own, redact, show_url, url_secrets
-from headway.store.ops import Batch, Op, Ops, Rows, Statement
+from headway.store.ops import Batch, Op, Ops, Rows, Statement, Steps
 from headway.store.postgres.engine.arrays import literal
 from headway.store.postgres.engine.migrate import VERSION, State, state
+from headway.store.postgres.engine.migrate_in_parts import migrate_in_parts
 from headway.store.run import Store, adrive, drive
 from headway.store.versions import UNRELEASED, newer, unreleased
 
@@ -141,6 +142,21 @@ class PostgresStore:
         with self._errors(), psycopg.connect(**parameters(self._url)) as conn, conn.transaction():
             cursor = psycopg.RawCursor(conn)
             return drive(op.steps(), lambda request: _execute(cursor, request))
+
+    def migrate(self, to: int | None = None) -> list[str]:
+        """Bring the schema to a version (default: this library's); gives what was done. Each part is committed by
+        itself and recorded, so a migration that was ended goes on where it was."""
+        with self._errors(), psycopg.connect(**parameters(self._url)) as conn:
+            cursor = psycopg.RawCursor(conn)
+
+            def run(steps: Steps[T]) -> T:
+                return drive(steps, lambda request: _execute(cursor, request))
+
+            def in_transaction(steps: Steps[T]) -> T:
+                with conn.transaction():
+                    return run(steps)
+
+            return migrate_in_parts(to, in_transaction, run)
 
     def close(self) -> None:
         self._root._checked = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 
@@ -82,7 +81,7 @@ def test_migrations_go_up_and_down_and_leave_nothing_behind(store, path, library
 def test_a_migration_s_script_makes_the_schema_that_the_migration_makes(store, path, tmp_path, library):
     store.migrate()
     by_script = connect(str(tmp_path / "script.db"), library)
-    for step in migrate.plan(migrate.Recorded(0, frozenset())):
+    for step in migrate.plan(migrate.NOTHING):
         for sql in catalogue.split(step.script()):
             by_script.execute(sql)
     by_store = connect(str(path), library)
@@ -94,13 +93,12 @@ def test_a_migration_s_script_makes_the_schema_that_the_migration_makes(store, p
 
 
 def test_a_failed_migration_leaves_the_file_as_it_was(store, path, library, monkeypatch):
-    broken = migrate.Migration.statements
+    whole = migrate.catalogue.script
 
-    def statements(self: Any) -> Any:
-        yield from broken(self)
-        yield migrate.Statement("insert into nowhere values (1)")
+    def broken(file: str) -> list[str]:
+        return [*whole(file), "insert into nowhere values (1)"]
 
-    monkeypatch.setattr(migrate.Migration, "statements", statements)
+    monkeypatch.setattr(migrate.catalogue, "script", broken)
     with pytest.raises(StoreError, match="was undone"):
         store.migrate()
     monkeypatch.undo()

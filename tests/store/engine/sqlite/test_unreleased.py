@@ -77,7 +77,7 @@ def job_id(store: SqliteStore, make: Any) -> str:
 def test_the_same_tables_are_adopted_with_their_rows(store: SqliteStore, path: Path, job_id: str, version: int) -> None:
     age(path, version, prefix=store.prefix)
     title = f"adopt the tables of unreleased version {version} as version 1"
-    titles = [step for step, _ in migrate.plan(store)]
+    titles = [part.title for part in migrate.plan(store)]
     assert titles[0] == title
     assert store.migrate() == titles
     assert store.migrate() == []
@@ -106,7 +106,7 @@ def test_tables_that_grew_column_by_column_are_the_same(store: SqliteStore, path
 
 def test_the_script_of_the_plan_adopts_them_too(store: SqliteStore, path: Path, job_id: str) -> None:
     age(path, 9, prefix=store.prefix)
-    scripts = [script for _, script in migrate.plan(store)]
+    scripts = [part.script() for part in migrate.plan(store)]
     with closing(sqlite3.connect(path)) as conn:
         conn.executescript("".join(scripts))
     assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"

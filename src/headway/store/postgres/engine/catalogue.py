@@ -13,9 +13,9 @@ from importlib.resources import files
 from headway.store.ops import Statement, Steps
 
 _FOLDER = files("headway.store.postgres")
-_MADE = re.compile(
-    r"^create (?:or replace )?(?:unique )?(table|sequence|index|trigger|function) (?:headway\.)?(\w+)", re.M
-)
+_KINDS = r"(table|sequence|index|trigger|function) (?:concurrently )?"
+_MADE = re.compile(rf"^create (?:or replace )?(?:unique )?{_KINDS}(?:headway\.)?(\w+)", re.M)
+_UNMADE = re.compile(rf"^\s*drop {_KINDS}(?:if exists )?(?:headway\.)?(\w+)", re.M)
 _POLICY = re.compile(r"^create policy (\w+) on headway\.(\w+)", re.M)
 _OF = re.compile(
     r"^(?:alter table|insert into|create (?:unique )?index \w+ on|create policy \w+ on) headway\.(\w+)", re.M
@@ -104,7 +104,7 @@ def names(made: Iterable[str]) -> set[tuple[str, str, str]]:
         if match := re.match(r"\s*alter table headway\.(\w+)", text):
             known |= {("column", match[1], column) for column in _ADDED.findall(text)}
             known -= {("column", match[1], column) for column in _DROPPED.findall(text)}
-        for kind, name in re.findall(r"^\s*drop (index|trigger) (?:if exists )?(?:headway\.)?(\w+)", text, re.M):
+        for kind, name in _UNMADE.findall(text):
             known.discard((kind, "", name))
         for name, table in re.findall(r"^\s*drop policy (\w+) on headway\.(\w+)", text, re.M):
             known.discard(("policy", table, name))

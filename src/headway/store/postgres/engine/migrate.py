@@ -12,12 +12,14 @@ from typing import NamedTuple
 from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine import catalogue
 from headway.store.postgres.engine.catalogue import script
-from headway.store.steps import Step, read_steps, route
-from headway.store.versions import UNRELEASED, damaged, differs, newer
+from headway.store.steps import Header, Part, Step, read_steps, route, version_before
+from headway.store.versions import UNRELEASED, damaged, differs, newer, newer_build
 
 _FOLDER = files("headway.store.postgres")
 _STEPS = read_steps(_FOLDER / "engine/migrations")
 VERSION = max(step.version for step in _STEPS)
+GENERATION = int((_FOLDER / "engine/functions.generation").read_text("utf-8").split()[0])
+"""Grows whenever a function changes (tools/functions_generation.py): an older build never replaces newer functions."""
 FIRST_OF_STEPS = min(step.version for step in _STEPS if step.name)
 _ADOPTED = 1  # whose tables an unreleased version may have
 # PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
@@ -26,7 +28,10 @@ _REPAIR = f"make the tables of version {_ADOPTED} whole"
 _LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
 _STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
 _STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
-_DONE = "insert into headway.schema_steps (version, name) values ({}, '{}')"
+_NEEDS = "select max(needs) from headway.schema_steps having max(version) = $1"
+_ALONE = "select pg_try_advisory_lock(i.secret) from headway.install i"
+_NOT_ALONE = "select pg_advisory_unlock(i.secret) from headway.install i"
+_DONE = "insert into headway.schema_steps (version, name, needs) values ({}, '{}', {})"
 _UNDONE = "delete from headway.schema_steps where version = {} and name = '{}'"
 _DROP_FUNCTIONS = """
 do $$
@@ -57,8 +62,19 @@ $$
 
 
 def version() -> Steps[int]:
-    """The schema's version, kept as a comment on the jobs table; 0 where there is none."""
-    return (yield from _recorded()).version
+    """The schema's version, kept as a comment on the jobs table; 0 where there is none. It is this library's where a
+    newer one says that this library works on it."""
+    found = yield from _comment()
+    if found.version > VERSION:
+        has_steps = yield Statement("select 1 where to_regclass('headway.schema_steps') is not null")
+        rows = (yield Statement(_NEEDS, (found.version,))) if has_steps else []
+        return VERSION if rows and rows[0][0] <= VERSION else found.version
+    return found.version
+
+
+def installed() -> Steps[int]:
+    """The version that was installed, whoever works on it."""
+    return (yield from _comment()).version
 
 
 class MigrateVerbs:
@@ -87,24 +103,80 @@ def migrate(to: int | None = None) -> Steps[list[str]]:
 
     Gives what was done, a line each; none if there was nothing to do.
     """
+    parts = yield from _planned_alone(to)
+    for part in parts:
+        yield from _run(part)
+    return [part.title for part in parts]
+
+
+class Advance(NamedTuple):
+    """What one transaction of a migration did, and what it left."""
+
+    done: list[Part]
+    left: Part | None  # to run by `batch` or outside of a transaction, and then to `record`
+    over: bool
+
+
+def advance(to: int | None = None) -> Steps[Advance]:
+    """One transaction of a migration that commits part by part. What goes down, or makes a new schema, is one."""
     found = yield from _recorded_alone()
-    repairs = yield from _check_tables(found)
-    done = []
-    for title, statements in _plan(found, VERSION if to is None else to, repairs):
-        for sql in statements:
+    parts = yield from _planned(found, to)
+    if found.version == 0 or (to is not None and to < found.version):
+        for part in parts:
+            yield from _run(part)
+        return Advance(parts, None, over=True)
+    if parts and (parts[0].outside or parts[0].batches):
+        return Advance([], parts[0], over=False)
+    for part in parts[:1]:
+        yield from _run(part)
+    return Advance(parts[:1], None, over=len(parts) < 2)
+
+
+def batch(part: Part) -> Steps[int]:
+    """One more batch of it: how many rows it changed, in a transaction of its own."""
+    return len((yield Statement(part.statements[0])))
+
+
+def record(part: Part, to: int | None) -> Steps[None]:
+    """Write down that it was done, unless another migration has."""
+    found = yield from _recorded_alone()
+    if part in (yield from _planned(found, to)):
+        for sql in part.record:
             yield Statement(sql)
-        if title == _REPAIR and catalogue.version_1() - (yield from catalogue.found()):
-            raise differs("the database", found.version, _ADOPTED)
-        done.append(title)
-    return done
 
 
-def plan(to: int | None = None) -> Steps[list[tuple[str, str]]]:
-    """What `migrate` would do now: a title and its SQL text for each part."""
-    found = yield from _recorded()
+def alone() -> Steps[bool]:
+    """Try to be the only one that runs a part outside of a transaction, until `not_alone` or the session's end."""
+    return bool((yield Statement(_ALONE))[0][0])
+
+
+def not_alone() -> Steps[None]:
+    yield Statement(_NOT_ALONE)
+
+
+def plan(to: int | None = None) -> Steps[list[Part]]:
+    """What `migrate` would do now."""
+    return (yield from _planned((yield from _recorded()), to))
+
+
+def _planned_alone(to: int | None) -> Steps[list[Part]]:
+    return (yield from _planned((yield from _recorded_alone()), to))
+
+
+def _planned(found: _Recorded, to: int | None) -> Steps[list[Part]]:
     repairs = yield from _check_tables(found)
-    parts = _plan(found, VERSION if to is None else to, repairs)
-    return [(title, ";\n\n".join(statements) + ";\n") for title, statements in parts]
+    return list(_plan(found, to, repairs))
+
+
+def _run(part: Part) -> Steps[None]:
+    """All of it in the open transaction."""
+    for sql in part.statements:
+        while (yield Statement(sql.replace(" concurrently ", " ") if part.outside else sql)) and part.batches:
+            pass
+    for sql in part.record:
+        yield Statement(sql)
+    if part.title == _REPAIR and catalogue.version_1() - (yield from catalogue.found()):
+        raise differs("the database", 1, _ADOPTED)
 
 
 def roles() -> Steps[list[str]]:
@@ -126,6 +198,7 @@ def roles_sql() -> str:
 class _Recorded(NamedTuple):
     version: int
     functions: str  # the hash of their texts
+    generation: int
     steps: frozenset[Step]  # of versions above 1
 
 
@@ -140,15 +213,21 @@ def _recorded_alone() -> Steps[_Recorded]:
 
 
 def _recorded() -> Steps[_Recorded]:
-    ((text, has_steps),) = yield Statement(
-        "select obj_description(to_regclass('headway.jobs'), 'pg_class'), "
-        "to_regclass('headway.schema_steps') is not null"
-    )
-    match = re.match(r"headway schema version (\d+)(?: functions (\w+))?", text or "")
+    found = yield from _comment()
+    if (yield Statement("select 1 where to_regclass('headway.schema_steps') is not null")) and found.version:
+        rows = yield Statement("select version, name from headway.schema_steps")
+        return found._replace(steps=frozenset(Step(version, name) for version, name in rows))
+    return found
+
+
+def _comment() -> Steps[_Recorded]:
+    """What is recorded, without its steps."""
+    rows = yield Statement("select obj_description(to_regclass('headway.jobs'), 'pg_class')")
+    said = r"headway schema version (\d+)(?: functions (\w+))?(?: generation (\d+))?"
+    match = re.match(said, (rows[0][0] or "") if rows else "")
     if not match:
-        return _Recorded(0, "", frozenset())
-    rows = (yield Statement("select version, name from headway.schema_steps")) if has_steps else []
-    return _Recorded(int(match[1]), match[2] or "", frozenset(Step(version, name) for version, name in rows))
+        return _Recorded(0, "", 0, frozenset())
+    return _Recorded(int(match[1]), match[2] or "", int(match[3] or 0), frozenset())
 
 
 def _check_tables(found: _Recorded) -> Steps[list[str]]:
@@ -181,34 +260,51 @@ def _made(found: _Recorded) -> list[str]:
     return [sql for step in steps for sql in script(f"engine/migrations/{step.file('up')}")]
 
 
-def _plan(found: _Recorded, to: int, repairs: list[str]) -> Iterator[tuple[str, list[str]]]:
-    at = found.version
+def _plan(found: _Recorded, to: int | None, repairs: list[str]) -> Iterator[Part]:
+    at, target = found.version, VERSION if to is None else to
     if at > VERSION:
         raise newer("the database", at, VERSION)
+    # who names the version wants the functions of this library, whatever was there
+    if to is None and (found.generation > GENERATION or found.steps - set(_STEPS)):
+        raise newer_build("the database", at)
     if at in UNRELEASED:
-        yield f"adopt the tables of unreleased version {at} as version {_ADOPTED}", [_record(_ADOPTED)]
+        yield Part(f"adopt the tables of unreleased version {at} as version {_ADOPTED}", (), (_record(_ADOPTED),))
         at = _ADOPTED
     if repairs:
-        yield _REPAIR, repairs
-    steps = [(step.title(way), _step(step, way)) for step, way in route(_STEPS, at, found.steps, to)]
+        yield Part(_REPAIR, tuple(repairs), locks="every table, for as long as an index takes that it lacks")
+    steps = [_part(step, way, found) for step, way in route(_STEPS, at, found.steps, target)]
     if at == 0 and steps:
-        steps = [(f"migrate up to version {to}", [sql for _, statements in steps for sql in statements])]
+        texts = tuple(sql for part in steps for sql in _in_transaction(part))
+        steps = [Part(f"migrate up to version {target}", texts, locks="nothing: there are no jobs yet")]
     yield from steps
-    if to == VERSION and (steps or (at, found.functions) != (to, _functions_hash())):
-        record = _record(to, f" functions {_functions_hash()}")
-        yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *script("engine/grants.sql"), record]
-    elif 0 < to < VERSION:
-        yield f"record version {to}", [_record(to)]
+    if target == VERSION and (steps or (at, found.functions) != (target, _functions_hash())):
+        record = _record(target, f" functions {_functions_hash()} generation {GENERATION}")
+        functions = (_DROP_FUNCTIONS, *_functions(), *script("engine/grants.sql"))
+        yield Part("install the functions", functions, (record,), locks="calls of functions, for about a second")
+    elif 0 < target < VERSION and at != target:
+        yield Part(f"record version {target}", (), (_record(target),))
 
 
-def _step(step: Step, way: str) -> list[str]:
+def _part(step: Step, way: str, found: _Recorded) -> Part:
     """A step's statements, with its record."""
-    statements = script(f"engine/migrations/{step.file(way)}")
-    if not step.name:
-        return statements
-    if way == "up":
-        return [*statements, _DONE.format(step.version, step.name)]
-    return [_UNDONE.format(step.version, step.name), *statements]
+    name = f"engine/migrations/{step.file(way)}"
+    header = Header.of((_FOLDER / name).read_text("utf-8"))
+    record: tuple[str, ...] = ()
+    if step.name and way == "up":
+        needs = version_before(_STEPS, step.version) if header.needs is None else header.needs
+        # the grants of what it makes come with the functions
+        again = (_record(found.version),) if found.version == step.version else ()
+        record = (_DONE.format(step.version, step.name, needs), *again)
+    statements = tuple(script(name))
+    if step.name and way == "down":
+        statements = (_UNDONE.format(step.version, step.name), *statements)
+    return Part(step.title(way), statements, record, header.locks, header.outside, header.batches)
+
+
+def _in_transaction(part: Part) -> Iterator[str]:
+    for sql in part.statements:
+        yield sql.replace(" concurrently ", " ") if part.outside else sql
+    yield from part.record
 
 
 def _record(version: int, functions: str = "") -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headway.errors import SchemaOutdated, StoreError
@@ -12,10 +10,9 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.run import drive
 from headway.store.sqlite.engine import catalogue
 from headway.store.sqlite.engine.connection import Connection
-from headway.store.sqlite.engine.prefix import renamed
 from headway.store.sqlite.engine.statements import ROOT, statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
-from headway.store.steps import Step, read_steps, route
+from headway.store.steps import Header, Part, Step, read_steps, route, version_before
 from headway.store.versions import UNRELEASED, damaged, differs, newer, unreleased
 
 _SQL = statements("engine/migrate")
@@ -33,7 +30,18 @@ class MigrateVerbs(Verbs):
 
 
 def read_version() -> Steps[int]:
-    """The schema's version; 0 where there is none."""
+    """The schema's version; 0 where there is none. It is this library's where a newer one says that this library works
+    on it."""
+    found = yield from installed()
+    if found <= VERSION:
+        return found
+    ((has_steps,),) = yield Statement(_SQL["has_steps"])
+    rows = (yield Statement(_SQL["needs"], (found,))) if has_steps else []
+    return VERSION if rows and rows[0][0] <= VERSION else found
+
+
+def installed() -> Steps[int]:
+    """The version that was installed, whoever works on it."""
     ((tables,),) = yield Statement(_SQL["schema_tables"])
     if not tables:
         return 0
@@ -46,33 +54,20 @@ class Recorded(NamedTuple):
     steps: frozenset[Step]  # of versions above 1
 
 
+NOTHING = Recorded(0, frozenset())
+
+
 def read_recorded() -> Steps[Recorded]:
     """What the schema's tables say that was done."""
-    version = yield from read_version()
+    version = yield from installed()
     if not version:
-        return Recorded(0, frozenset())
+        return NOTHING
     ((has_steps,),) = yield Statement(_SQL["has_steps"])
     rows = (yield Statement(_SQL["steps"])) if has_steps else []
     return Recorded(version, frozenset(Step(version, name) for version, name in rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One part of a migration: a title, and the statements that it runs."""
-
-    title: str
-    parts: tuple[Statement, ...]
-
-    def script(self, prefix: str = "") -> str:
-        """Its SQL text, for people and other tools."""
-        texts = (_inline(statement) for statement in self.parts)
-        return "\n\n".join(f"{renamed(text, prefix) if prefix else text};" for text in texts) + "\n"
-
-    def statements(self) -> Steps[None]:
-        yield from (statement for statement in self.parts)  # a generator: it is sent rows
-
-
-def plan(found: Recorded, to: int | None = None) -> list[Migration]:
+def plan(found: Recorded, to: int | None = None) -> list[Part]:
     """What leads from what is there to a version (default: this library's), up or down."""
     at, target = found.version, VERSION if to is None else to
     if at > VERSION:
@@ -80,41 +75,40 @@ def plan(found: Recorded, to: int | None = None) -> list[Migration]:
     parts = []
     if at in UNRELEASED:
         title = f"adopt the tables of unreleased version {at} as version {_ADOPTED}"
-        parts.append(Migration(title, (Statement(_SQL["adopt"], (_ADOPTED,)),)))
+        parts.append(Part(title, (), (_filled("adopt", _ADOPTED),)))
         at = _ADOPTED
-    steps = [
-        Migration(step.title(way), tuple(_statements(step, way)))
-        for step, way in route(_STEPS, at, found.steps, target)
-    ]
+    steps = [_part(step, way) for step, way in route(_STEPS, at, found.steps, target)]
     if at == 0 and steps:
-        whole = tuple(statement for step in steps for statement in step.parts)
-        steps = [Migration(f"migrate up to version {target}", whole)]
+        whole = tuple(sql for part in steps for sql in (*part.statements, *part.record))
+        steps = [Part(f"migrate up to version {target}", whole, locks="nothing: there are no jobs yet")]
     return parts + steps
 
 
-def _statements(step: Step, way: str) -> Iterator[Statement]:
+def _part(step: Step, way: str) -> Part:
     """A step's statements, with its record."""
     ours = [each for each in _STEPS if each.version == step.version]
-    script = [Statement(sql) for sql in catalogue.script(step.file(way))]
+    header = Header.of((_FOLDER / step.file(way)).read_text("utf-8"))
+    statements, record = catalogue.script(step.file(way)), []
     if way == "up":
         if step == _STEPS[0]:
-            yield Statement(_SQL["table"])
-        yield from script
+            statements = [_SQL["table"], *statements]
         if step.name:
-            yield Statement(_SQL["done"], (step.version, step.name))
+            needs = version_before(_STEPS, step.version) if header.needs is None else header.needs
+            record.append(_filled("done", step.version, step.name, needs))
         if step == ours[-1]:
-            yield Statement(_SQL["record"], (step.version,))
+            record.append(_filled("record", step.version))
     else:
         if step.name:
-            yield Statement(_SQL["undone"], (step.version, step.name))
-        yield from script
+            statements = [_filled("undone", step.version, step.name), *statements]
         if step == _STEPS[0]:
-            yield Statement(_SQL["drop"])
+            record.append(_SQL["drop"])
         elif step == ours[0]:
-            yield Statement(_SQL["forget"], (step.version,))
+            record.append(_filled("forget", step.version))
+    # no transaction reads or writes beside it, and what is outside of one elsewhere is not needed here
+    return Part(step.title(way), tuple(statements), tuple(record), header.locks, batches=header.batches)
 
 
-def planned(to: int | None = None) -> Steps[list[Migration]]:
+def planned(to: int | None = None) -> Steps[list[Part]]:
     """What `migration` would do to this file now."""
     found = yield from read_recorded()
     parts = plan(found, to)
@@ -129,13 +123,13 @@ def planned(to: int | None = None) -> Steps[list[Migration]]:
     return parts
 
 
-def _repair(found: Recorded, prefix: str, have: dict[str, str]) -> Steps[Migration | None]:
+def _repair(found: Recorded, prefix: str, have: dict[str, str]) -> Steps[Part | None]:
     """What makes the tables of version 1 whole; None if they are. Raises `SchemaOutdated` where nothing does."""
     statements = []
     try:
         for each in catalogue.repair(prefix, have):
             if isinstance(each, str):
-                statements.append(Statement(each))
+                statements.append(each)
             else:
                 table, column = each
                 some = f"select 1 from {table} where {column} is not null limit 1"  # noqa: S608 - names of ours
@@ -143,7 +137,8 @@ def _repair(found: Recorded, prefix: str, have: dict[str, str]) -> Steps[Migrati
                     raise LookupError(column)
     except LookupError:
         raise differs("the file", found.version, _ADOPTED) from None
-    return Migration(_REPAIR, tuple(statements)) if statements else None
+    locks = "the file, for as long as a copy of the tables takes"
+    return Part(_REPAIR, tuple(statements), locks=locks) if statements else None
 
 
 def _made(found: Recorded) -> list[str]:
@@ -153,31 +148,57 @@ def _made(found: Recorded) -> list[str]:
 
 
 def migration(to: int | None = None) -> Steps[list[str]]:
-    """Bring the schema to a version inside the open transaction; gives what was done, a line for each step."""
+    """Bring the schema to a version inside the open transaction; gives what was done, a line for each part."""
     # read under the lock: another process may have migrated since
-    steps = yield from planned(to)
-    if steps and (yield from read_version()) == 0:
+    parts = yield from planned(to)
+    for part in parts:
+        yield from _run(part)
+    return [part.title for part in parts]
+
+
+def _run(part: Part) -> Steps[None]:
+    before = yield from installed()
+    if before == 0:
         yield from _refuse_strangers()
-    for step in steps:
-        yield from step.statements()
-        if step.title == _REPAIR:
-            before = yield from read_version()
-            prefix, have = yield from catalogue.found()
-            if catalogue.differences(prefix, have, [_SQL["table"], *catalogue.script("0001.up.sql")]):
-                raise differs("the file", before, _ADOPTED)
-    return [step.title for step in steps]
+    for sql in part.statements:
+        while (yield Statement(sql)) and part.batches:
+            pass
+    for sql in part.record:
+        yield Statement(sql)
+    if part.title == _REPAIR:
+        prefix, have = yield from catalogue.found()
+        if catalogue.differences(prefix, have, [_SQL["table"], *catalogue.script("0001.up.sql")]):
+            raise differs("the file", before, _ADOPTED)
+
+
+def _advance(to: int | None) -> Steps[tuple[list[Part], bool]]:
+    """The next transaction of a migration: what it did, and whether there is more. What goes down is one."""
+    parts = yield from planned(to)
+    if to is not None and to < (yield from installed()):
+        now = parts
+    elif parts and parts[0].batches and (yield Statement(parts[0].statements[0])):
+        return [], True
+    else:
+        now = parts[:1]
+    for part in now:
+        yield from _run(part)
+    return now, len(now) < len(parts)
 
 
 def migrate(conn: Connection, to: int | None = None) -> list[str]:
-    """The same in a transaction of its own."""
-    conn.execute("begin immediate", ())
-    try:
-        done = drive(migration(to), conn.run)
-        conn.execute("commit", ())
-    except BaseException:
-        if conn.in_transaction:
-            conn.execute("rollback")
-        raise
+    """The same in transactions of its own, one for each part: one that was ended goes on where it was."""
+    done: list[str] = []
+    more = True
+    while more:
+        conn.execute("begin immediate", ())
+        try:
+            parts, more = drive(_advance(to), conn.run)
+            conn.execute("commit", ())
+        except BaseException:
+            if conn.in_transaction:
+                conn.execute("rollback")
+            raise
+        done += [part.title for part in parts]
     return done
 
 
@@ -215,10 +236,10 @@ def _refuse_other(found: int, path: str, prefix: str) -> None:
     )
 
 
-def _inline(statement: Statement) -> str:
-    """A statement as text: the parameters here are version numbers and the names of steps."""
-    params = [f"'{each}'" if isinstance(each, str) else str(each) for each in statement.params]
-    return re.sub(r"\?(\d+)", lambda match: params[int(match[1]) - 1], statement.sql)
+def _filled(name: str, *params: int | str) -> str:
+    """A statement with its parameters, which are version numbers and the names of steps."""
+    texts = [f"'{each}'" if isinstance(each, str) else str(each) for each in params]
+    return re.sub(r"\?(\d+)", lambda match: texts[int(match[1]) - 1], _SQL[name])
 
 
 def _refuse_strangers() -> Steps[None]:

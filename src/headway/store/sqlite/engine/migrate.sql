@@ -31,8 +31,13 @@ select exists (
 select version, name
 from schema_steps;
 
+-- name: needs
+select max(needs)
+from schema_steps
+having max(version) = ?1;
+
 -- name: done
-insert into schema_steps (version, name) values (?1, ?2);
+insert into schema_steps (version, name, needs) values (?1, ?2, ?3);
 
 -- name: undone
 delete from schema_steps

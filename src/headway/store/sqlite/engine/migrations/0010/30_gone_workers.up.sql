@@ -1,3 +1,4 @@
+-- locks: nothing
 -- ids of workers that are gone, for a day: an id is never another's
 create table gone_workers (
   id text primary key,
