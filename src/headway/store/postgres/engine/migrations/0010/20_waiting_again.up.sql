@@ -1,3 +1,4 @@
+-- locks: queued jobs that wait for something, for a moment
 -- A machine that was canceled while it waited or slept does so again when it is retried: as a car, when its turn comes.
 
 create or replace function headway.refuse_move() returns trigger

@@ -1,3 +1,4 @@
+-- locks: jobs, for a moment
 -- A machine that was canceled while it waited or slept does so again when it is retried: as a car, when its turn comes.
 
 drop trigger jobs_moves;
