@@ -49,6 +49,7 @@ SOURCES = (
         "events",
         "triggers",
         "prune",
+        "audit_chain",
         "api_keys",
         "job_lists",
         "tenant_care",

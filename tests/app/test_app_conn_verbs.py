@@ -118,6 +118,8 @@ def shop(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Headwa
         app.create_tenant("acme")
         app.create_tenant("asleep")
         app.suspend_tenant("asleep")
+        app.seal_audit()
+        entry = app.audit_log(limit=1)[0].id
         day = (now - timedelta(hours=3), now - timedelta(hours=1))
         calls: dict[str, Callable[[Any], Any]] = {
             "cancel": lambda conn: app.cancel(queued, conn=conn),
@@ -141,6 +143,7 @@ def shop(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Headwa
             "rename_tenant": lambda conn: app.rename_tenant("acme", "acme-2", conn=conn),
             "suspend_tenant": lambda conn: app.suspend_tenant("acme", conn=conn),
             "resume_tenant": lambda conn: app.resume_tenant("asleep", conn=conn),
+            "erase_audit": lambda conn: app.erase_audit([entry], conn=conn),
             "fair": lambda conn: app.fair("default", conn=conn),
             "reserve_queue": lambda conn: app.reserve_queue("default", conn=conn),
             "unreserve_queue": lambda conn: app.unreserve_queue("kept", kept.id, conn=conn),

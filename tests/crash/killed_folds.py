@@ -35,11 +35,11 @@ def settle_and_fold(verb: str, statements: int) -> None:
     run(ops.settle(worker.id, [succeeded(good, None), dead(bad, f"no user {os.getpid()}")]))
     note("settled", bad.id)
     op = getattr(ops, verb)(limit=1_000)
-    run(msgspec.structs.replace(op, steps=partial(_killed_after, statements, op.steps)))
+    run(msgspec.structs.replace(op, steps=partial(killed_after, statements, op.steps)))
     note("folded", verb)
 
 
-def _killed_after(statements: int, steps: Callable[[], Steps[Any]]) -> Steps[Any]:
+def killed_after(statements: int, steps: Callable[[], Steps[Any]]) -> Steps[Any]:
     left, generator = statements, steps()
     request = next(generator)
     while True:

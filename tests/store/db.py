@@ -46,6 +46,7 @@ TABLES = (
     "gone_workers",
     "queues",
     "audit",
+    "audit_seals",
     "holds",
     "edges",
     "groups",

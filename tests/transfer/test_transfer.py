@@ -333,3 +333,22 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_the_audits_chain_goes_on_at_the_target(
+    app: Headway, urls: tuple[str, str], tmp_path: Path, history: bool
+) -> None:
+    for queue in ("a", "b", "c"):
+        app.pause(queue, actor="änn")
+        app.seal_audit()
+    app.erase_audit([1], actor="bob")
+    kept = app.verify_audit().newest
+    transfer(*urls, history=history)
+    with _app(urls[1], tmp_path) as moved:
+        check = moved.verify_audit(seal=kept)
+        assert (check.faults, check.entries, check.erased) == ((), 3 if history else 0, 1 if history else 0)
+        moved.resume("a", actor="bob")
+        assert moved.seal_audit() == (2 if history else 1)
+        check = moved.verify_audit(seal=kept)
+        assert (check.faults, check.entries, check.seals) == ((), 5 if history else 1, 4 if history else 2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from headway import commands, connectors, secrets
+from headway.app.aio.audit_chain import AsyncAuditChainVerbs
 from headway.app.aio.prune import AsyncPruneVerbs
 from headway.app.aio.tenant_care import AsyncTenantCareVerbs
 from headway.app.backup import BackupVerbs
@@ -52,7 +53,7 @@ _READ_LATE = (
 )
 
 
-class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs, BackupVerbs):
+class Headway(Verbs, AsyncPruneVerbs, AsyncAuditChainVerbs, AsyncTenantCareVerbs, BackupVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
     It reads no file and opens no connection until it is used. Threads can share it, and it survives a fork. Without a

@@ -98,12 +98,13 @@ class JobVerbs(VerbBase):
         tenant: str | UUID | None = None,
         limit: int = 50,
         before: int | None = None,
+        after: int | None = None,
     ) -> list[AuditEntry]:
         """What people and programs did to jobs, queues, trains and settings, newest first.
 
-        For the next page give the last one's `id` as `before`.
+        For the next page give the last one's `id` as `before`. With `after`, those with a higher `id`, oldest first.
         """
-        return self._run(self._audit_log(actor, action, tenant, limit, before))
+        return self._run(self._audit_log(actor, action, tenant, limit, before, after))
 
     def counts(self, *, most: int | None = None) -> dict[Status, int]:
         """How many jobs are in each status. With `most`, counted up to that many: quick, however many there are."""
@@ -224,10 +225,21 @@ class JobVerbs(VerbBase):
         )
 
     def _audit_log(
-        self, actor: str | None, action: str | None, tenant: str | UUID | None, limit: int, before: int | None
+        self,
+        actor: str | None,
+        action: str | None,
+        tenant: str | UUID | None,
+        limit: int,
+        before: int | None,
+        after: int | None,
     ) -> Op[list[AuditEntry]]:
         return self._store.ops.audit_log(
-            tenant_id=self._tenant_to_read(tenant), actor=actor, action=action, limit=page_size(limit), before=before
+            tenant_id=self._tenant_to_read(tenant),
+            actor=actor,
+            action=action,
+            limit=page_size(limit),
+            before=before,
+            after=after,
         )
 
     def _why(self, job_id: str | UUID) -> Op[Why]:

@@ -20,6 +20,8 @@ class PruneVerbs(VerbBase):
         without being asked. The bytes of artifacts are deleted after the rows of their jobs.
         """
         found = {}
+        while self._run(self._store.ops.seal_audit(limit=BATCH)):
+            pass  # what has no seal is not pruned
         for name, op in prunes(self._store.ops, self._kept(retention)).items():
             found[name] = 0
             while pruned := self._run(op):

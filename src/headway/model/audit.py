@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from headway.model.connector import ConnectorChange
 from headway.model.definition import DefinitionChange
-from headway.model.job import Change
+from headway.model.job import AuditEntry, Change
 from headway.model.limit import Limit
 from headway.model.status import FINISHED
 from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
+
+
+def changes_of(text: str) -> dict[str, Any]:
+    """The old and the new values of what changed, as they are stored; damaged ones as text."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {"": text}
+
+
+def read_entry(row: Sequence[Any], when: Callable[[Any], datetime]) -> AuditEntry:
+    """An entry of its columns, as both stores select them; `when` makes a time of a stored one."""
+    at, actor, action, detail, number, job_id, tenant_id, request_id, address, name, changes, seal, digest, erased = row
+    return AuditEntry(
+        when(at),
+        actor,
+        action,
+        detail,
+        number,
+        job_id,
+        tenant_id,
+        request_id,
+        address,
+        actor_name=name,
+        changes=None if changes is None else changes_of(changes),
+        seal=seal,
+        hash=digest,
+        erased_at=None if erased is None else when(erased),
+    )
 
 
 def given(change: msgspec.Struct) -> dict[str, Any]:

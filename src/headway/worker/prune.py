@@ -34,11 +34,13 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
 
 
 def duties(ops: Ops, kept_ms: Mapping[str, int]) -> list[Op[int]]:
-    """What a worker prunes: by retention, and what ends by itself: windows of unique keys, what the API keeps."""
+    """What a worker seals, and then prunes: by retention, and what ends by itself: windows of unique keys,
+    what the API keeps."""
+    sealing = ops.seal_audit(limit=BATCH)
     ending = [
         ops.prune_windows(limit=BATCH),
         ops.prune_requests(limit=BATCH),
         ops.prune_lists(),
         ops.prune_sessions(limit=BATCH),
     ]
-    return [*prunes(ops, kept_ms).values(), *ending]
+    return [sealing, *prunes(ops, kept_ms).values(), *ending]

@@ -28,7 +28,9 @@ def test_tenants_are_listed_created_renamed_and_deleted(app: Headway, client: An
     assert ask.get("/admin/tenants/initech").status_code == 404
     assert ask("DELETE", "/admin/tenants/default").status_code == 409
     entries = [each for each in app.audit_log() if each.action.startswith("tenant.")]
-    assert [each.action for each in entries] == ["tenant.deleted"]
+    assert [each.action for each in entries] == [
+        f"tenant.{did}" for did in ("deleted", "suspended", "renamed", "created")
+    ]
     assert entries[0].request_id
     assert entries[0].address == "127.0.0.1"
 

@@ -110,13 +110,16 @@ def test_prunable_counts_what_prune_would_delete(db, make):
 def test_the_oldest_of_the_audit_is_pruned_and_the_rest_stays(db):
     old = db.enqueue_ids(3)
     db.cancel(*old, actor="ann")
+    assert db.run(db.ops.seal_audit(limit=10)) == 3
     db.pause("mail", actor="ann")
+    assert db.run(db.ops.seal_audit(limit=10)) == 1
     db.advance("2h")
     new = db.enqueue().id
     db.cancel(new, actor="ann")
     kept = {"audit": 60 * MINUTE_MS}
     assert db.run(db.ops.prunable(kept)) == {"audit": 4}
     assert [db.run(db.ops.prune_audit(older_than_ms=60 * MINUTE_MS, limit=3)) for _ in range(3)] == [3, 1, 0]
+    assert db.run(db.ops.prunable(kept)) == {"audit": 0}
     assert (db.audit(old[0]), [entry.action for entry in db.audit(new)]) == ([], ["cancel"])
 
 

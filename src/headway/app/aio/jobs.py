@@ -94,13 +94,14 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         tenant: str | UUID | None = None,
         limit: int = 50,
         before: int | None = None,
+        after: int | None = None,
     ) -> list[AuditEntry]:
         """What people and programs did to jobs, queues, trains and settings, newest first.
 
-        For the next page give the last one's `id` as `before`.
+        For the next page give the last one's `id` as `before`. With `after`, those with a higher `id`, oldest first.
         """
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._arun(self._audit_log(actor, action, tenant, limit, before))
+        return await self._arun(self._audit_log(actor, action, tenant, limit, before, after))
 
     async def acounts(self, *, most: int | None = None) -> dict[Status, int]:
         """How many jobs are in each status. With `most`, counted up to that many: quick, however many there are."""

@@ -21,6 +21,8 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
         """
         await self._aensure_known(self._own_tenant)
         found = {}
+        while await self._arun(self._store.ops.seal_audit(limit=BATCH)):
+            pass
         for name, op in prunes(self._store.ops, self._kept(retention)).items():
             found[name] = 0
             while pruned := (await self._arun(op)):

@@ -28,6 +28,9 @@ _LOOKED_AT = 1_000
 """How many schedules and events it checks."""
 _COUNTED = 10_000
 """How many jobs of a queue and of a status it counts, so that its answer takes as long with a million jobs."""
+_SEALS = 20
+"""How many seals of the audit it checks."""
+_UNSEALED = timedelta(hours=1)
 _SLOW = timedelta(minutes=1)
 _LONG_GONE = timedelta(minutes=10)
 
@@ -89,9 +92,25 @@ def _work(app: Headway, tenant: str) -> Iterator[Finding]:
     yield from _trains(app, tenant)
     yield from _schedules(app, tenant)
     yield from _events(app)
+    yield from _audit(app)
     if counts.get("dead"):
         many_dead = f"{'at least ' if counts['dead'] >= _COUNTED else ''}{counts['dead']:,}"
         yield note("jobs", f"{many_dead} are dead: headway jobs list --status dead")
+
+
+def _audit(app: Headway) -> Iterator[Finding]:
+    """Whether the last seals of the audit fit; `headway audit verify` checks all of them."""
+    check = app.verify_audit(newest=_SEALS)
+    if check.faults:
+        yield problem(
+            "audit", f"its chain is broken: {check.faults[0]}", "headway audit verify, and ask who could write"
+        )
+    elif check.oldest_unsealed_at is not None and datetime.now(UTC) - check.oldest_unsealed_at > _UNSEALED:
+        yield note(
+            "audit", f"{check.unsealed:,} entries are not sealed, since {ago(check.oldest_unsealed_at)}: workers do it"
+        )
+    else:
+        yield ok("audit", f"its last {many(check.seals, 'seal')} fit")
 
 
 def _queues(queues: Sequence[Queue]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from headway.model.artifact import Artifact, NewArtifact, NewPayload, TrashedBytes, WrittenPayload
+from headway.model.audit_chain import AuditSeal, AuditState, SealedEntry
 from headway.model.deletion import Deletion
 from headway.model.fleet import Promoted, Reaped
 from headway.model.group import NewGroup
@@ -244,7 +245,35 @@ class Jobs(Protocol):
         ...
 
     def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
-        """Delete up to `limit` of the audit's oldest entries that are older than this; gives how many."""
+        """Delete the entries of the audit's oldest seals, those whose entries are all older than this, until `limit`
+        are deleted; gives how many. The newest of these seals stays as the anchor of the chain, and so does what has
+        no seal."""
+        ...
+
+    def seal_audit(self, *, limit: int) -> Op[int]:
+        """Put up to `limit` committed entries of the audit that have no seal under the next link of its chain, the
+        oldest first, and of long ones fewer; gives how many. Writers do not wait for it."""
+        ...
+
+    def erase_audit(self, ids: Sequence[int], *, actor: str | None) -> Op[int]:
+        """Take the words out of these entries that are sealed; their hashes stay, and so the chain. Gives how many.
+        Audited."""
+        ...
+
+    def audit_seals(self, *, after: int, limit: int) -> Op[list[AuditSeal]]:
+        """The links of the audit's chain after this number, in order."""
+        ...
+
+    def newest_audit_seals(self, *, limit: int) -> Op[list[AuditSeal]]:
+        """The last links of the audit's chain, in order."""
+        ...
+
+    def sealed_entries(self, n: int) -> Op[list[SealedEntry]]:
+        """What a link of the chain covers, in order of the entries' numbers."""
+        ...
+
+    def audit_state(self) -> Op[AuditState]:
+        """How many entries of the audit no seal covers."""
         ...
 
     def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
@@ -368,8 +397,15 @@ class Jobs(Protocol):
         ...
 
     def audit_log(
-        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+        self,
+        *,
+        tenant_id: str | None,
+        actor: str | None,
+        action: str | None,
+        limit: int,
+        before: int | None,
+        after: int | None = None,
     ) -> Op[list[AuditEntry]]:
         """What people and programs did, to jobs and to anything else, newest first; `before` is the last number of the
-        previous page."""
+        previous page. With `after`, those with higher numbers, oldest first."""
         ...

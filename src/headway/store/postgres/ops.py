@@ -15,6 +15,7 @@ from headway.store.postgres.fleet.tenants import TenantVerbs
 from headway.store.postgres.fleet.workers import WorkerVerbs
 from headway.store.postgres.jobs.artifacts import ArtifactVerbs
 from headway.store.postgres.jobs.audit import AuditVerbs
+from headway.store.postgres.jobs.audit_chain import AuditChainVerbs
 from headway.store.postgres.jobs.cancel import CancelVerbs
 from headway.store.postgres.jobs.change import ChangeVerbs
 from headway.store.postgres.jobs.claim import ClaimVerbs
@@ -79,6 +80,7 @@ class PostgresOps(
     FindVerbs,
     ArtifactVerbs,
     AuditVerbs,
+    AuditChainVerbs,
     ArrivalVerbs,
     TrainVerbs,
     JoinVerbs,

@@ -15,6 +15,7 @@ from headway.store.sqlite.fleet.tenants import TenantVerbs
 from headway.store.sqlite.fleet.workers import WorkerVerbs
 from headway.store.sqlite.jobs.artifacts import ArtifactVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
+from headway.store.sqlite.jobs.audit_chain import AuditChainVerbs
 from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
 from headway.store.sqlite.jobs.claim import ClaimVerbs
@@ -79,6 +80,7 @@ class SqliteOps(
     FindVerbs,
     ArtifactVerbs,
     AuditVerbs,
+    AuditChainVerbs,
     ArrivalVerbs,
     TrainVerbs,
     JoinVerbs,

@@ -40,6 +40,7 @@ begin
       headway.promote,
       headway.retentions,
       headway.prune,
+      headway.seal_audit,
       headway.prune_audit,
       headway.begin_artifact,
       headway.keep_artifact,

@@ -181,13 +181,12 @@ as $$
     ('connectors', (select count(*) from headway.connector_configs o where o.tenant_id = p_tenant)),
     ('groups', (select count(*) from headway.groups o where o.tenant_id = p_tenant)),
     ('signals', (select count(*) from headway.signals o where o.tenant_id = p_tenant)),
-    ('keys', (select count(*) from headway.api_keys o where o.tenant_id = p_tenant)),
-    ('audit', (select count(*) from headway.audit o where o.tenant_id = p_tenant))
+    ('keys', (select count(*) from headway.api_keys o where o.tenant_id = p_tenant))
   ) as counted (name, rows)
 $$;
 
 -- Delete up to p_limit jobs of a tenant and up to as many rows of each other table; the tenant itself with the last of
--- them. Suspends it first, so that nothing new comes. Gives whether all of it is gone. Audited at the end. Raises HW003
+-- them. Its audit stays. Suspends it first, so that nothing new comes. Gives whether all of it is gone. Audited at the end. Raises HW003
 -- (the default tenant; jobs that run), HW006.
 create function headway.delete_tenant(p_tenant uuid, p_limit integer, p_actor text default null) returns boolean
 language plpgsql security definer
@@ -225,7 +224,7 @@ begin
   perform pg_advisory_xact_lock(headway.lock_key('errors'));
   -- what is left without its job, and what no job has
   foreach v_table in array array['attempts', 'signals', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
-                                 'connector_configs', 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit',
+                                 'connector_configs', 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists',
                                  'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors'] loop
     exit when v_more;
     execute format(
@@ -242,8 +241,8 @@ begin
   delete from headway.tenant_roles m where m.tenant_id = p_tenant;
   delete from headway.limits l where l.scope = 'tenant' and l.name = p_tenant::text;
   delete from headway.tenants t where t.id = p_tenant;
-  insert into headway.audit (at, actor, action, detail)
-  values (headway.now(), p_actor, 'tenant.deleted', v_name || ' (' || p_tenant || ')');
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (p_tenant, headway.now(), p_actor, 'tenant.deleted', v_name || ' (' || p_tenant || ')');
   return true;
 end
 $$;

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from headway.model.audit import read_entry
 from headway.model.job import AuditEntry
 from headway.store.ops import Op, Rows
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import read
 
 _AUDIT = (
-    "select a.at, a.actor, a.action, a.detail, a.id, a.job_id, a.tenant_id, a.request_id, a.address"
-    " from headway.audit a"
+    "select a.at, a.actor, a.action, a.detail, a.id, a.job_id::text, a.tenant_id::text, a.request_id, a.address,"
+    " a.actor_name, a.changes, a.seal, encode(a.hash, 'hex'), a.erased_at from headway.audit a"
 )
 
 
@@ -22,21 +23,24 @@ class AuditVerbs:
         )
 
     def audit_log(
-        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+        self,
+        *,
+        tenant_id: str | None,
+        actor: str | None,
+        action: str | None,
+        limit: int,
+        before: int | None,
+        after: int | None = None,
     ) -> Op[list[AuditEntry]]:
+        order = "desc" if after is None else "asc"
         return read(
             f"{_AUDIT} where ($1::uuid is null or a.tenant_id = $1) and ($2::text is null or a.actor = $2)"
             " and ($3::text is null or a.action = $3) and ($4::bigint is null or a.id < $4)"
-            " order by a.id desc limit $5::integer",
-            [tenant_id, actor, action, before, limit],
+            f" and a.id > $5::bigint order by a.id {order} limit $6::integer",
+            [tenant_id, actor, action, before, -1 if after is None else after, limit],
             _entries,
         )
 
 
 def _entries(rows: Rows) -> list[AuditEntry]:
-    return [
-        AuditEntry(
-            utc(at), actor, action, detail, number, job_id and str(job_id), tenant_id and str(tenant_id), *origin
-        )
-        for at, actor, action, detail, number, job_id, tenant_id, *origin in rows
-    ]
+    return [read_entry(row, utc) for row in rows]

@@ -35,7 +35,12 @@ select count(*)
  where f.event_id is null
    and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
 """
-_OLD_AUDIT = "select count(*) from headway.audit a where a.at < headway.now() - $1::bigint * interval '1 millisecond'"
+_OLD_AUDIT = """
+select count(*)
+  from headway.audit a
+  left join headway.audit_seals s on s.n = a.seal
+ where coalesce(s.newest_at, a.at) < headway.now() - $1::bigint * interval '1 millisecond'
+"""
 _OLD_STATS = """
 select count(*)
   from headway.stats s
@@ -52,9 +57,6 @@ select count(*)
 class PruneVerbs:
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         return call("select headway.prune($1, $2::bigint, $3::integer)", [status, older_than_ms, limit], first)
-
-    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
-        return call("select headway.prune_audit($1::bigint, $2::integer)", [older_than_ms, limit], first)
 
     def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
         def steps() -> Steps[dict[str, int]]:

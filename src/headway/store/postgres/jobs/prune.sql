@@ -1,4 +1,4 @@
--- Prune: delete finished jobs and old entries of the audit.
+-- Prune: delete finished jobs.
 
 -- The kinds and queues of the jobs that ended in p_status, and how long each keeps them: by the retention of the kind,
 -- else of the queue, else p_default_ms. A probe of jobs_prune for each, however many jobs there are.
@@ -156,23 +156,5 @@ begin
        and not exists (select from headway.jobs j where j.group_id = g.id)
        and not exists (select from headway.jobs j where j.id = g.callback_id);
   end if;
-end
-$$;
-
--- Delete up to p_limit of the audit's oldest entries that are older than this; gives how many.
-create function headway.prune_audit(p_older_than_ms bigint, p_limit integer) returns integer
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_kept_ms bigint := headway.kept_at_least('audit', p_older_than_ms);
-  v_count integer;
-begin
-  -- ids follow the time: only the first entries can be old enough
-  delete from headway.audit a
-   where a.id in (select o.id from headway.audit o order by o.id limit p_limit for update skip locked)
-     and a.at < headway.now() - v_kept_ms * interval '1 millisecond';
-  get diagnostics v_count = row_count;
-  return v_count;
 end
 $$;

@@ -9,6 +9,7 @@ import msgspec
 from headway.clock import from_micros
 from headway.errors import InvalidPayload
 from headway.model import codec
+from headway.model.audit import read_entry
 from headway.model.connector import Connector
 from headway.model.definition import Definition
 from headway.model.event import Event
@@ -130,8 +131,7 @@ def to_event(row: Row, raw: bool = False) -> tuple[Event, str | None]:
 
 
 def to_audit(row: Row) -> AuditEntry:
-    at, *rest = row
-    return AuditEntry(from_micros(at), *rest)
+    return read_entry(row, from_micros)
 
 
 def to_names(awaiting: str | None) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ _OTHER_TABLES = (
     "requests",
     "unique_windows",
     "job_lists",
-    "audit",
     "stat_deltas",
     "stats",
     "error_deltas",
@@ -144,7 +143,7 @@ class TenantCareVerbs(Verbs):
                     return False
             for last in ("delete_sessions", "delete_keys", "delete_limits", "delete_tenant"):
                 yield Statement(_SQL[last], (tenant_id,))
-            yield record(now, None, None, actor, "tenant.deleted", audit.tenant_deleted(name, tenant_id))
+            yield record(now, tenant_id, None, actor, "tenant.deleted", audit.tenant_deleted(name, tenant_id))
             return True
 
         return SqliteOp(steps, writes=True)

@@ -115,10 +115,6 @@ where tenant_id = ?1
 union all
 select 'keys', count(*)
 from api_keys
-where tenant_id = ?1
-union all
-select 'audit', count(*)
-from audit
 where tenant_id = ?1;
 
 -- name: running
@@ -243,11 +239,6 @@ returning 1;
 -- name: delete_job_errors
 delete from job_errors
 where job_id in (select job_id from job_errors where tenant_id = ?1 limit ?2)
-returning 1;
-
--- name: delete_audit
-delete from audit
-where rowid in (select rowid from audit where tenant_id = ?1 limit ?2)
 returning 1;
 
 -- name: delete_job_lists

@@ -23,11 +23,19 @@ class AuditVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
     def audit_log(
-        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+        self,
+        *,
+        tenant_id: str | None,
+        actor: str | None,
+        action: str | None,
+        limit: int,
+        before: int | None,
+        after: int | None = None,
     ) -> Op[list[AuditEntry]]:
         def steps() -> Steps[list[AuditEntry]]:
             last = 2**63 - 1 if before is None else before
-            rows = yield Statement(_SQL["log"], (tenant_id, actor, action, last, limit))
+            name, first = ("log", -1) if after is None else ("log_after", after)
+            rows = yield Statement(_SQL[name], (tenant_id, actor, action, last, limit, first))
             return [to_audit(row) for row in rows]
 
         return SqliteOp(steps, writes=False)

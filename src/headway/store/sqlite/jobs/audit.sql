@@ -5,20 +5,35 @@ insert into audit (at, tenant_id, job_id, actor, action, detail, request_id, add
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
 -- name: of_job
-select at, actor, action, detail, id, job_id, tenant_id, request_id, address
+select at, actor, action, detail, id, job_id, tenant_id, request_id, address, actor_name, changes, seal,
+  nullif(lower(hex(hash)), ''), erased_at
 from audit
 where job_id = ?1
   and (?2 is null or tenant_id = ?2)
 order by id;
 
 -- name: log
-select at, actor, action, detail, id, job_id, tenant_id, request_id, address
+select at, actor, action, detail, id, job_id, tenant_id, request_id, address, actor_name, changes, seal,
+  nullif(lower(hex(hash)), ''), erased_at
 from audit
 where (?1 is null or tenant_id = ?1)
   and (?2 is null or actor = ?2)
   and (?3 is null or action = ?3)
   and id < ?4
+  and id > ?6
 order by id desc
+limit ?5;
+
+-- name: log_after
+select at, actor, action, detail, id, job_id, tenant_id, request_id, address, actor_name, changes, seal,
+  nullif(lower(hex(hash)), ''), erased_at
+from audit
+where (?1 is null or tenant_id = ?1)
+  and (?2 is null or actor = ?2)
+  and (?3 is null or action = ?3)
+  and id < ?4
+  and id > ?6
+order by id
 limit ?5;
 
 -- name: record_if_changed

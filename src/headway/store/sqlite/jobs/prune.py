@@ -1,4 +1,4 @@
-"""Prune: deletes what ended long ago, with its attempts, signals and edges, and old entries of the audit."""
+"""Prune: deletes what ended long ago, with its attempts, signals and edges."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ _SQL = statements("jobs/prune")
 
 
 class PruneVerbs(Verbs):
-    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
-        def probe() -> Steps[int | None]:
-            ((found,),) = yield Statement(_SQL["audit_probe"], (self._clock.now() - older_than_ms * 1000,))
-            return None if found else 0
-
-        def steps() -> Steps[int]:
-            before = self._clock.now() - older_than_ms * 1000
-            return len((yield Statement(_SQL["prune_audit"], (before, limit))))
-
-        return SqliteOp(steps, writes=True, probe=probe)
-
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         def probe() -> Steps[int | None]:
             for kind, queue, before in (yield from _lines(status, older_than_ms, self._clock.now())):

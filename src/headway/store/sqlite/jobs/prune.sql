@@ -83,30 +83,6 @@ where tag in (select value from json_each(?1))
 delete from job_errors
 where job_id in (select value from json_each(?1));
 
--- name: prune_audit
--- entries are in order of time: only the first ones can be old enough
-delete from audit
-where id in (
-    select id
-    from audit
-    order by id
-    limit ?2
-  )
-  and at < ?1
-returning id;
-
--- name: audit_probe
-select exists (
-  select 1
-  from (
-    select at
-    from audit
-    order by id
-    limit 1
-  )
-  where at < ?1
-);
-
 -- name: prunable_jobs
 select count(*)
 from jobs indexed by jobs_prune
@@ -131,8 +107,9 @@ where event_id is null
 
 -- name: prunable_audit
 select count(*)
-from audit
-where at < ?1;
+from audit as a
+left join audit_seals as s on s.n = a.seal
+where coalesce(s.newest_at, a.at) < ?1;
 
 -- name: any_ties
 -- whether there are any edges, signals or artifacts at all
