@@ -34,6 +34,7 @@ class Model:
     joining: int | None = None
     woken: str | None = None
     due: datetime | None = None
+    sleeps_until: datetime | None = None  # its last step ended with a Sleep
     fence: int = 0
     tries: int = 0
     losses: int = 0
@@ -63,6 +64,7 @@ class Model:
 
     def starts(self, worker: str) -> None:
         self.status, self.worker, self.fence = "running", worker, self.fence + 1
+        self.sleeps_until = None
         self.seen = tuple(mail.id for mail in self.unconsumed)
 
 

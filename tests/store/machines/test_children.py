@@ -366,6 +366,25 @@ def test_a_machine_and_its_child_may_both_be_retried(db, make, first):
     assert seen(db, machine) == [(child, "succeeded")]
 
 
+@pytest.mark.parametrize("order", ["child first", "machine first", "child while it is held"])
+def test_a_retried_car_waits_for_its_retried_child_when_its_turn_comes(db, make, order):
+    claim = db.begin(train="t")
+    (child,) = db.spawn(claim, make.job(queue="kids"))
+    db.machine(train="t", queue="others")
+    db.cancel(claim.id)
+    assert db.statuses(child) == ["canceled"]
+    ahead = db.take(queue="others")
+    for job_id in (child, claim.id) if order == "child first" else (claim.id, child):
+        db.retry(job_id)
+        if order == "child while it is held":
+            db.process_arrivals()
+    db.finish(ahead)
+    assert db.woken(claim.id) == ("waiting", None)
+    end(db, "succeeded")
+    assert db.woken(claim.id) == ("queued", "children")
+    assert seen(db, claim.id) == [(child, "succeeded")]
+
+
 def test_a_retried_machine_whose_children_are_over_goes_on(db, make):
     machine, first = family(db, make, 1)
     db.cancel(machine)

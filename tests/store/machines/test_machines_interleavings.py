@@ -241,6 +241,36 @@ def test_a_retry_beside_a_signal_forgets_it_not(db, make, session, order):
     assert db.woken(job_id) == ("queued", "signal")
 
 
+@ORDERS
+def test_a_signal_beside_the_turn_of_a_car_that_waits_again_wakes_it(db, make, session, order):
+    job_id = db.parked("paid", train="t")
+    db.machine(train="t", queue="others")
+    db.cancel(job_id)
+    ahead = db.take(queue="others")
+    db.retry(job_id)
+    db.process_arrivals()
+    signal = db.ops.signal([make.signal(job_id, "paid")])
+    settle = db.ops.settle(db.home(), [make.settlement(ahead, "succeeded")])
+    (woken,) = play(db, order, session(), session(), signal, settle, True)
+    assert (woken.id, inbox(woken)) == (job_id, ["paid"])
+
+
+@ORDERS
+def test_a_child_that_ends_beside_the_turn_of_a_car_that_waits_again_wakes_it(db, make, session, order):
+    claim = db.begin(train="t")
+    db.spawn(claim, make.job(queue="kids"))
+    child = db.take(queue="kids")
+    db.machine(train="t", queue="others")
+    db.cancel(claim.id)
+    ahead = db.take(queue="others")
+    db.retry(claim.id)
+    db.process_arrivals()
+    end = db.ops.settle(db.home(), [make.settlement(child, "succeeded")])
+    settle = db.ops.settle(db.home(), [make.settlement(ahead, "succeeded")])
+    (woken,) = play(db, order, session(), session(), end, settle, True)
+    assert (woken.id, checkpoint(woken).woken) == (claim.id, "children")
+
+
 def test_two_senders_with_one_dedup_key_are_one_signal(db, make, session, until):
     job_id = db.parked("paid")
     one, two = session(), session()

@@ -167,6 +167,14 @@ class Machines(RuleBasedStateMachine):
         self.both(lambda db: db.cancel(one.id))
         self.compare()
 
+    @precondition(lambda self: any(one.sleeps_until for one in self.all.values() if one.status == "scheduled"))
+    @rule(data=st.data())
+    def cancel_and_retry_a_sleeper(self, data: st.DataObject) -> None:
+        one = self.pick(data, "scheduled")
+        self.all.cancel(one)
+        self.both(lambda db: db.cancel(one.id))
+        self.revive(one)
+
     @precondition(lambda self: self.any(*FINISHED))
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
@@ -177,7 +185,9 @@ class Machines(RuleBasedStateMachine):
         if one.status in ("succeeded", "dead"):
             for mail in one.inbox:
                 mail.fence = None if mail.fence == one.fence else mail.fence
-        one.status, one.tries, one.losses = "waiting" if parked else "queued", 0, 0
+        sleeps = one.status == "canceled" and one.sleeps_until is not None and one.sleeps_until > self.clock.now()
+        one.due = one.sleeps_until if sleeps else None
+        one.status, one.tries, one.losses = "waiting" if parked else "scheduled" if sleeps else "queued", 0, 0
         assert self.both(lambda db: db.retry(one.id)) == {one.id: one.id}
         self.compare()
 
@@ -269,6 +279,7 @@ class Machines(RuleBasedStateMachine):
             one.state = one.state if turn.state is None else msgspec.json.decode(turn.state)
         if turn is not None and turn.progress:
             one.tries = one.losses = 0
+            one.sleeps_until = self.sides[0].db.after(ending.delay_ms) if outcome == "sleep" else None
             one.awaiting, one.match, one.woken, one.joining = turn.awaiting, turn.match, None, None
             one.deadline = None if turn.deadline_ms is None else self.sides[0].db.after(turn.deadline_ms)
         worker, fence = one.worker, one.fence

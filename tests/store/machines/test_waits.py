@@ -243,6 +243,9 @@ def test_the_new_job_that_retries_an_at_most_once_one_waits_for_what_that_waited
     cancel(db, before.id)
     runs_as = put_back(db, before.id)
     assert (runs_as == before.id) == (before.fence == 0)
+    db.process_arrivals()
+    cancel(db, runs_as)
+    assert put_back(db, runs_as) == runs_as  # it has not run
     goes_on_as_before(db, wait, before, runs_as)
 
 
@@ -438,3 +441,13 @@ def test_a_fork_of_a_car_begins_with_the_step_that_ran(db, make, wait):
     assert db.statuses(fork.id) == ["held"]
     db.skip(before.id)
     assert [claim.id for claim in db.claim(queue="forks")] == [fork.id]
+
+
+def test_a_fork_of_a_step_that_ran_before_it_was_woken_runs_it_again(db, make):
+    """As an older library ran the step of a car that was canceled while it waited, and retried."""
+    claim = db.begin(step="ship", awaiting=("paid",), woken=None)
+    sent = db.signal(claim.id, "paid")
+    db.turn(claim, "next", step="two", consumed=(sent.id,))
+    attempts, signals = db.attempts(claim.id), db.signals(claim.id)
+    at, seen = forked(db.job(claim.id), attempts, signals, Began(), at=1, state=None, step=None, encode=str)
+    assert (at.step, at.awaiting, at.woken, [each.id for each in seen]) == ("ship", ("paid",), "signal", [sent.id])
