@@ -233,7 +233,19 @@ def test_a_reserved_queue(app: Headway, work: Any) -> None:
         assert "reserved" not in first(app, job)
 
 
-def test_a_fair_queue(app: Headway, work: Any) -> None:
-    app.fair("mail")
-    job = work.enqueue()
-    assert app.why(job.id).reasons[-1].endswith("run now (its tenants are served in turn)")
+def test_a_queue_of_two_tenants(app: Headway, work: Any) -> None:
+    for _ in range(3):
+        work.enqueue()
+    job, next_ = (work.using(tenant="acme").enqueue() for _ in range(2))
+    acme = app.tenant("acme")
+    turns = ": tenants take turns, so the 3 jobs of others before it do not hold it up"
+    assert app.why(job.id).reasons[-1] == f"it is next of tenant acme in queue mail; 0 of its jobs run now{turns}"
+    assert app.why(next_.id).reasons[-1] == f"1 job of queue mail comes before it, 0 run now{turns}"
+    assert acme.why(job.id).reasons[-1] == (
+        "it is next in queue mail; 0 of its jobs run now, in turn with other tenants"
+    )
+    app.fair("mail", False)
+    assert app.why(job.id).reasons[-1] == "3 jobs of queue mail come before it, 0 run now"
+    assert acme.why(job.id).reasons[-1] == (
+        "it is next in queue mail; 0 of its jobs run now, after what other tenants have before it"
+    )

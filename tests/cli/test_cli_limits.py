@@ -92,11 +92,11 @@ def test_queues_show_limits_fairness_and_reservations(
 ) -> None:
     for _ in range(3):
         either.enqueue("welcome", {}, queue="mail", partition="order:42")
-    cli.ok("queues", "set", "mail", "--max-running", "5", "--fair")
+    cli.ok("queues", "set", "mail", "--max-running", "5", "--no-fair")
     assert len(hand("mail").claim()) == 1
     titles, row = cli.ok("queues").splitlines()
-    cells = dict(zip(titles.split(), row.replace("open, fair", "open,fair").split(), strict=False))
-    assert (cells["STATE"], cells["QUEUED"], cells["LIMITED"], cells["RUNNING"]) == ("open,fair", "2", "2", "1/5")
+    cells = dict(zip(titles.split(), row.replace("open, not fair", "open,unfair").split(), strict=False))
+    assert (cells["STATE"], cells["QUEUED"], cells["LIMITED"], cells["RUNNING"]) == ("open,unfair", "2", "2", "1/5")
     with either.reserve("mail", holder="ada's shell"):
         assert "reserved by ada's shell for 9m" in cli.ok("queues")
         for width in (80, 140):

@@ -79,7 +79,7 @@ def test_a_kind_and_a_queue_keep_their_jobs_as_long_as_they_say(cli: Cli, either
     either.run(["default", "slow"], until_idle=True)  # it declares what the code says
     older_than_a_millisecond()
     assert either.prunable({"succeeded": 0.001}) == either.prune({"succeeded": 0.001}) == {"succeeded": 1}
-    assert cli.ok("queues", "set", "slow", "--retention", "none").endswith("as they come\n")
+    assert cli.ok("queues", "set", "slow", "--retention", "none").endswith("in turn\n")
     assert either.prune({"succeeded": 0.001}) == {"succeeded": 1}
     assert [job.kind for job in either.jobs()] == ["receipt"]
     assert "must be one duration, or map some of" in cli.refused(

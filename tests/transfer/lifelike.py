@@ -97,7 +97,7 @@ def fill(app: Headway) -> None:
     app.limit(queue="default", max_running=7)
     app.limit(tenant="acme", max_pending=900)
     app.limit(kind="limited", max_running=2)
-    app.fair("shared")
+    app.fair("shared", False)
     app.reserve_queue("reserved", holder="somebody")
     app.create_api_key("ci", "operator", tenant="acme", queues=["default"])
     app.create_template("nightly", "work", {"what": "from template"}, description="ünïcode ✓")

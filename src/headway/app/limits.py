@@ -64,7 +64,7 @@ class LimitVerbs(VerbBase):
         return self._run(self._for_all_tenants("look at limits", self._limits_in_use()))
 
     def fair(self, queue: str, fair: bool = True, *, actor: str | None = None, conn: Any = None) -> None:
-        """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
+        """Serve a queue's tenants in turn, whatever their backlogs, as by default; False: first come, first served."""
         self._run(self._fair(queue, fair, actor), conn)
 
     # as ops

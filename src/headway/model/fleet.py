@@ -93,7 +93,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     oldest_queued_at: datetime | None
     workers: int
     kinds: tuple[str, ...] = ()  # what its live workers know
-    fair: bool = False
+    fair: bool = True  # where jobs of two tenants wait, tenants take turns
     max_running: int | None = None
     limited: int = 0  # of those queued: how many wait for a partition or limit
     reserved_by: str | None = None

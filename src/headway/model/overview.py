@@ -211,7 +211,9 @@ def of_starving(
                 f"{show_ms(oldest_ms)}, while it runs others"
             )
             found_by = command("jobs list", status="queued", queue=queue, kind=kind, tenant=tenant)
-            fix = f"{found_by}, and " + command("queues set", queue, fair=True)
+            fair = listening[queue].fair  # then its tenants take turns already
+            more = command("worker MODULE:APP", queues=queue) if fair else command("queues set", queue, fair=True)
+            fix = f"{found_by}, and {more}"
         else:
             continue
         since = now - timedelta(milliseconds=oldest_ms)

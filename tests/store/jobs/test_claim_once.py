@@ -93,12 +93,3 @@ def test_a_tenants_claim_takes_its_own_in_order(db: Any) -> None:
     db.pause()
     db.enqueue(tenant="acme")
     assert db.claim_once("g", worker, limit=9, tenant_id=acme) == []
-
-
-def test_a_tenants_claim_reads_no_backlog(db: Any) -> None:
-    worker, acme = db.worker(), tenant_id("acme")
-    db.enqueue_ids(1_000)
-    mine = db.enqueue(tenant="acme").id
-    assert db.claim_once("a", worker, limit=1, tenant_id=acme) == []
-    db.claim(limit=1)
-    assert _ids(db.claim_once("b", worker, limit=1, tenant_id=acme)) == [mine]

@@ -144,6 +144,7 @@ def test_results_are_read_only_by_their_tenant(db):
 
 
 def test_counts_are_per_status_and_tenant(db):
+    db.set_fair(fair=False)
     db.enqueue_ids(3)
     db.enqueue_ids(2, delay_ms=60_000)
     db.enqueue(tenant="acme", tenant_id=ACME)

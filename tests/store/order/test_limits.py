@@ -110,6 +110,7 @@ def test_a_queue_at_its_limit_gives_no_claims_and_puts_nothing_aside(db):
 
 @asides
 def test_what_is_limited_out_is_not_in_the_way_of_others(db, scope):
+    db.set_fair(fair=False)
     ids, _ = limited(db, scope, 6, priority=1)
     other = db.enqueue(kind="other", tenant="acme").id
     assert ids_of(db.claim(limit=3)) == [*ids[:2], other]
@@ -151,6 +152,7 @@ def test_a_limit_of_a_kind_minds_no_other_kind(db, scope):
 @pytest.mark.parametrize("limit", [2, 3, 4, 10])
 @pytest.mark.parametrize(("scope", "free"), [("kind", {"kind": "post"}), ("tenant", {"tenant": "acme"})])
 def test_a_limit_holds_behind_jobs_that_it_does_not_mind(db, scope, free, limit):
+    db.set_fair(fair=False)
     others = db.enqueue_ids(3, **free)
     mails, _ = limited(db, scope, 4)
     first = ids_of(db.claim(limit=limit))
@@ -160,6 +162,7 @@ def test_a_limit_holds_behind_jobs_that_it_does_not_mind(db, scope, free, limit)
 
 
 def test_a_key_is_of_its_tenant_kind_and_text(db):
+    db.set_fair(fair=False)
     options = {"concurrency": 1, "concurrency_key": "k"}
     one, _ = db.enqueue_ids(2, **options)
     others = [

@@ -36,8 +36,7 @@ def test_what_a_claim_passes_over_waits_aside(db):
 
 def test_each_tenant_has_its_own_partitions(db):
     mine, theirs = parts(db, 1), [job.id for job in (db.enqueue(partition="p", tenant="acme") for _ in range(2))]
-    assert ids_of(db.claim(limit=1)) == mine
-    assert ids_of(db.claim()) == theirs[:1]
+    assert sorted(ids_of(db.claim())) == sorted([*mine, theirs[0]])
     assert db.claim() == []
 
 
@@ -140,6 +139,7 @@ def test_a_partition_reaches_over_queues_and_kinds(db):
 
 
 def test_a_partition_is_of_its_tenant(db):
+    db.set_fair(fair=False)
     mine, theirs = db.enqueue(partition="p").id, db.enqueue(partition="p", tenant="acme").id
     assert ids_of(db.claim()) == [mine, theirs]
     assert db.usage(partition_key(ACME, "p")).running == 1

@@ -174,6 +174,7 @@ def test_a_rate_of_a_kind_reaches_over_tenants_and_queues(db):
 
 
 def test_a_rate_with_a_key_is_of_its_tenant_kind_and_key(db):
+    db.set_fair(fair=False)
     rate = {"rate_count": 1, "rate_period_ms": 60_000}
     first, again = db.enqueue_ids(2, **rate, rate_key="k")
     others = [

@@ -351,6 +351,7 @@ def test_the_head_of_a_train_is_its_locomotive_wherever_that_stands(db):
 
 
 def test_trains_can_be_picked_and_paged(db):
+    db.set_fair(fair=False)
     for name in ("c", "a", "b"):
         cars(db, 1, train=name, on_dead="hold")
     (theirs,) = cars(db, 1, train="b", tenant="acme")
@@ -368,6 +369,7 @@ def test_trains_can_be_picked_and_paged(db):
 
 
 def test_cars_are_listed_in_their_order_and_only_while_unfinished(db):
+    db.set_fair(fair=False)
     ids = cars(db, 5)
     db.enqueue(train="t", tenant="acme")
     db.finish(db.take())

@@ -69,6 +69,7 @@ def test_trains_of_different_keys_do_not_wait_for_each_other(db, make):
 
 
 def test_a_name_is_another_train_for_another_tenant(db):
+    db.set_fair(fair=False)
     mine, theirs = db.enqueue(train="t").id, db.enqueue(train="t", tenant="acme").id
     assert [claim.id for claim in db.claim()] == [mine, theirs]
 

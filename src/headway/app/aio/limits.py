@@ -52,6 +52,6 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         return await self._arun(self._for_all_tenants("look at limits", self._limits_in_use()))
 
     async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None, conn: Any = None) -> None:
-        """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
+        """Serve a queue's tenants in turn, whatever their backlogs, as by default; False: first come, first served."""
         await self._aensure_known(self._own_tenant)
         await self._arun(self._fair(queue, fair, actor), conn)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headway.app.why import machines
 from headway.app.why.words import at
 from headway.model.fleet import Queue
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Attempt, Job
 from headway.shell import command
 
@@ -34,15 +35,27 @@ def full(queue: Queue) -> list[str]:
     ]
 
 
-def place_in_queue(job: Job, queue: Queue | None, ahead: int) -> str:
-    """How many jobs come before it."""
+def place_in_queue(job: Job, queue: Queue | None, ahead: int, of_others: int | None) -> str:
+    """How many jobs of its tenant come before it, and how other tenants matter; of_others: how many of their jobs are
+    before it, or None if the reader sees one tenant only."""
     running = queue.counts.get("running", 0) if queue else 0
-    turns = " (its tenants are served in turn)" if queue is not None and queue.fair else ""
+    fair = queue is None or queue.fair
+    shared = ""
+    if of_others is None and job.tenant_id != DEFAULT_TENANT_ID:
+        shared = ", in turn with other tenants" if fair else ", after what other tenants have before it"
+    elif of_others and fair:
+        shared = f": tenants take turns, so the {_jobs(of_others)} of others before it do not hold it up"
+    elif of_others:
+        ahead = min(ahead + of_others, _COUNTED)
     if not ahead:
-        return f"it is next in queue {job.queue}; {running:,} of its jobs run now{turns}"
-    many = f"at least {_COUNTED:,} jobs" if ahead >= _COUNTED else "1 job" if ahead == 1 else f"{ahead:,} jobs"
+        of_tenant = f" of tenant {job.tenant}" if of_others and fair else ""
+        return f"it is next{of_tenant} in queue {job.queue}; {running:,} of its jobs run now{shared}"
     comes = "comes" if ahead == 1 else "come"
-    return f"{many} of queue {job.queue} {comes} before it, {running:,} run now{turns}"
+    return f"{_jobs(ahead)} of queue {job.queue} {comes} before it, {running:,} run now{shared}"
+
+
+def _jobs(count: int) -> str:
+    return f"at least {_COUNTED:,} jobs" if count >= _COUNTED else "1 job" if count == 1 else f"{count:,} jobs"
 
 
 def _paused(queue: Queue) -> list[str]:

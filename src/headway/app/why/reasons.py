@@ -48,6 +48,11 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         queues = yield from ops.queues(tenant_id=tenant_id, most=MOST_COUNTED, names=[job.queue]).steps()
         now = yield from ops.now().steps()
         queue = queues[0] if queues else None
+        if queue is not None and tenant_id is None:
+            # a worker over HTTP takes the jobs of its own tenant only
+            mine = yield from ops.queues(tenant_id=job.tenant_id, most=0, names=[job.queue]).steps()
+            heard = mine[0] if mine else msgspec.structs.replace(queue, workers=0, kinds=())
+            queue = msgspec.structs.replace(queue, workers=heard.workers, kinds=heard.kinds)
         attempts: list[Attempt] = []
         if job.step is not None or (job.fence and job.status in ("queued", "scheduled")):
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
@@ -72,8 +77,11 @@ def _reasons(
         case "queued" if job.limited_by is not None:
             return [(yield from limiter(ops, job, job.limited_by, tenant_id=tenant_id)), *obstacles]
         case "queued":
-            ahead = yield from ops.ahead(job.id, tenant_id=tenant_id).steps()
-            return [*obstacles, place_in_queue(job, queue, ahead)]
+            ahead = yield from ops.ahead(job.id, tenant_id=job.tenant_id).steps()
+            of_others = None
+            if tenant_id is None:
+                of_others = (yield from ops.ahead(job.id).steps()) - ahead
+            return [*obstacles, place_in_queue(job, queue, ahead, of_others)]
         case "scheduled":
             return [_scheduled(job, attempts, now), *obstacles]
         case "running":

@@ -28,7 +28,7 @@ def queues(ctx: click.Context) -> None:
     headway queues
     headway queues pause mail
     headway queues resume mail
-    headway queues set mail --max-running 20 --fair
+    headway queues set mail --max-running 20 --no-fair
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -91,7 +91,7 @@ def _row(queue: Queue) -> list[Cell]:
 
 
 def _state(queue: Queue) -> Cell:
-    fair = ", fair" if queue.fair else ""
+    fair = "" if queue.fair else ", not fair"
     if queue.paused:
         by = f" by {queue.paused_by}" if queue.paused_by else ""
         return f"paused {ago(queue.paused_at)}{by}{fair}", "bold yellow"
@@ -165,7 +165,9 @@ def _chosen(names: tuple[str, ...], all_: bool, every: Iterable[str]) -> tuple[s
 @queues.command("set")
 @click.argument("name")
 @click.option("--max-running", type=Count(), metavar="N|none", help="How many jobs may run at once, on all hosts.")
-@click.option("--fair/--no-fair", default=None, help="Serve tenants in turn, or first come, first served.")
+@click.option(
+    "--fair/--no-fair", default=None, help="Serve tenants in turn (the default), or first come, first served."
+)
 @click.option(
     "--retention",
     metavar="AGE|none",
@@ -173,11 +175,11 @@ def _chosen(names: tuple[str, ...], all_: bool, every: Iterable[str]) -> tuple[s
 )
 @pass_invocation
 def set_(cli: Invocation, /, name: str, max_running: Any, fair: bool | None, retention: str | None) -> None:
-    """Limit a queue, make it fair, or keep its finished jobs longer or shorter, for all workers.
+    """Limit a queue, end its tenants' turns, or keep its finished jobs longer or shorter, for all workers.
 
     \b
     headway queues set mail --max-running 20
-    headway queues set mail --max-running none --fair
+    headway queues set mail --max-running none --no-fair
     headway queues set mail --retention succeeded=1d,dead=forever
     """
     if max_running is None and fair is None and retention is None:
@@ -193,11 +195,11 @@ def set_(cli: Invocation, /, name: str, max_running: Any, fair: bool | None, ret
         app.fair(name, fair, actor=actor())
     queue = next((queue for queue in app.queues() if queue.name == name), None)
     if cli.json:
-        emit(queue or {"name": name, "max_running": None, "fair": False, "retention": None})
+        emit(queue or {"name": name, "max_running": None, "fair": True, "retention": None})
         return
     most = queue.max_running if queue else None
     limit = at_once(most) if most is not None else "any number of jobs at once"
-    turns = "tenants in turn" if queue and queue.fair else "tenants as they come"
+    turns = "tenants as they come" if queue and not queue.fair else "tenants in turn"
     say(f"{name}: {limit}, {turns}{_kept(queue)}")
 
 

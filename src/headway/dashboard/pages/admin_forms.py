@@ -101,7 +101,7 @@ _QUEUE = (
         "number",
         "How many of its jobs may run at the same time, on all hosts. Empty: as many as there are slots.",
     ),
-    Field("fair", "Tenants take turns", "flag", "Otherwise the oldest job is first, no matter whose it is."),
+    Field("fair", "Tenants take turns", "flag", "If not, the oldest job is first, no matter whose it is."),
     Field(
         "retention",
         "Keep ended jobs",

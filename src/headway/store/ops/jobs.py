@@ -54,11 +54,11 @@ class Jobs(Protocol):
     def claim(self, worker_id: str, queue: str, limit: int, *, tenant_id: str | None = None) -> Op[list[Claim]]:
         """Take up to `limit` jobs in order, and start their executions: running, fence + 1. First processes arrivals.
         Finds nothing while the queue is paused or reserved; finding nothing is one probe. Takes at most one job of a
-        partition, and none over a limit: those are set aside (`limited_by`) until there is capacity. From a fair queue
-        it takes jobs tenant by tenant, going on where the last claim stopped. A machine's claim has its `checkpoint`,
-        with its unconsumed signals. Ends early where payloads, states and signals would have more than 64 MiB together
-        (`CLAIM_BYTES`). Raises `LeaseLost` for an unregistered worker. With `tenant_id` it takes that tenant's jobs
-        only, in order: from a fair queue by an index, from any other among its first 1,000 jobs."""
+        partition, and none over a limit: those are set aside (`limited_by`) until there is capacity. Where jobs of two
+        tenants wait it takes them tenant by tenant, going on where the last claim stopped. A machine's claim has its
+        `checkpoint`, with its unconsumed signals. Ends early where payloads, states and signals would have more than
+        64 MiB together (`CLAIM_BYTES`). Raises `LeaseLost` for an unregistered worker. With `tenant_id` it takes that
+        tenant's jobs only, in order, found by an index."""
         ...
 
     def claim_once(

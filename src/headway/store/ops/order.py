@@ -112,7 +112,7 @@ class Order(Protocol):
         ...
 
     def set_fair(self, queue: str, fair: bool, *, actor: str | None) -> Op[None]:
-        """Make a queue fair, so that its tenants take turns, or not. Audited."""
+        """Let tenants of a queue take turns, as they do by default, or not. Audited."""
         ...
 
     def reserve(

@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 
 from headway.errors import NotAllowed, StoreBusy
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.store.ops import Batch, Row, Rows, Statement
 from headway.store.postgres.engine.arrays import literal
 from headway.store.postgres.engine.errors import translated
@@ -193,6 +194,13 @@ class PostgresSide:
                 f"select setval(pg_get_serial_sequence('headway.{table}', '{column}'), max({column})) from {table} "
                 f"having max({column}) is not null"
             )
+
+        # the first claims make the index of tenants complete
+        self._run("update queues set fair = false where fair")
+        self._run(
+            "update jobs set fair = true where finished_at is null and tenant_id <> $1::uuid and fair is not true",
+            [DEFAULT_TENANT_ID],
+        )
 
     def close(self) -> None:
         with suppress(psycopg.Error):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from headway.clock import SystemClock
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.store.ops import Batch, Row, Rows, Statement
 from headway.store.run import drive
 from headway.store.sqlite.engine.errors import MOVED
@@ -30,6 +31,9 @@ _FINISH = (
     update jobs set signaled = 1
     where finished_at is null and id in (select job_id from signals)
     """,
+    # the first claims make the index of tenants complete
+    "update queues set fair = 0 where fair = 1",
+    f"update jobs set fair = 1 where finished_at is null and tenant_id <> '{DEFAULT_TENANT_ID}' and fair = 0",
 )
 
 

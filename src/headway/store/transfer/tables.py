@@ -117,6 +117,7 @@ ONLY_HERE: dict[Dialect, dict[tuple[str, str], str]] = {
         ("attempts", "tenant_id"): "its job's",
         ("buckets", "counts"): "in SQLite a part of starts",
         ("queues", "fair_since"): "a transaction of this server",
+        ("queues", "fair_again"): "a transaction of this server",
     },
 }
 

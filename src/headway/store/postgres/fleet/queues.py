@@ -29,7 +29,7 @@ _REST = """
    group by l.name
 )
 select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds,
-       coalesce(q.fair, false), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until,
+       coalesce(q.fair, true), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until,
        q.retention
   from per_queue p
   full join headway.queue_settings($1) q using (name)

@@ -115,10 +115,13 @@ returns table (
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select name, q.paused_at, case when w.whole then q.paused_by end, q.fair, l.max_running,
+  select name, q.paused_at, case when w.whole then q.paused_by end, q.unfair is not true, l.max_running,
          case when w.whole then r.holder when r.holder is not null then 'somebody' end, r.expires_at,
          q.retention
-    from headway.queues q
+    -- without the rows that only say that several tenants use the queue
+    from (select *
+            from headway.queues q
+           where not q.fair or q.unfair or q.paused_at is not null or q.retention is not null) q
     full join (select l.name, l.max_running from headway.limits l where l.scope = 'queue') l using (name)
     full join (select r.queue as name, r.holder, r.expires_at
                  from headway.reservations r

@@ -93,7 +93,7 @@ begin
            -- in another queue, or later, its limits are checked again
            limited_by = case when v_job.status = 'queued' and not v_set ? 'queue' then j.limited_by end,
            fair = case when v_set ? 'queue'
-                       then (select true from headway.queues q where q.name = v_set ->> 'queue' and q.fair)
+                       then headway.is_marked(j.tenant_id, v_set ->> 'queue')
                        else j.fair end,
            priority = case when v_set ? 'priority' then (v_set ->> 'priority')::smallint else j.priority end,
            queue = case when v_set ? 'queue' then v_set ->> 'queue' else j.queue end,

@@ -6,7 +6,8 @@
 -- that read an old limit commits once set_limit has returned. Waits for neither: while somebody changes a limit and has
 -- not committed, it claims what does not depend on that one. Locks candidates with skip locked, so claims never wait
 -- for each other, except for the gate of a limit.
--- With p_tenant it takes only that tenant's jobs (see pick_tenant). Raises HW002 for a worker that is not registered.
+-- Where jobs of two tenants wait, tenants take turns (see fair.sql); with p_tenant it takes only that tenant's jobs (see
+-- pick_tenant). Raises HW002 for a worker that is not registered.
 -- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue;
 -- and an idle poll costs no planning. No JIT, as wherever a scan is switched off: the planner counts such a scan, where
 -- there is no other way, as so expensive that each call would be compiled, for hundreds of milliseconds.
@@ -26,6 +27,9 @@ as $$
 declare
   v_now timestamptz;
   v_queue headway.queues;
+  v_indexed boolean; -- all its unfinished jobs are in the index of tenants
+  v_first uuid; -- the first tenant that this index has here
+  v_shared boolean; -- and it has another
   v_most integer;
   v_kinds text[];
   v_tenants uuid[];
@@ -60,15 +64,42 @@ begin
     if found then
       return;
     end if;
-    if v_queue.fair_since is not null then
-      v_queue.fair := headway.ready_fair(p_queue, v_queue.fair_since);
-    end if;
   end if;
-  perform from headway.workers w where w.id = p_worker;
+  select t.tenant_id,
+         t.tenant_id is not null
+         and exists (select
+                       from headway.jobs j
+                      where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                        and j.tenant_id > t.tenant_id)
+    into v_first, v_shared
+    from headway.workers w
+    left join lateral (
+      select j.tenant_id
+        from headway.jobs j
+       where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+       order by j.tenant_id
+       limit 1) t on true
+   where w.id = p_worker;
   if not found then
     raise exception 'worker % is not registered (any more): its lease ran out and it was reaped; register again under a new id', p_worker
       using errcode = 'HW002';
   end if;
+  v_indexed := v_queue.fair is true
+               and (v_queue.fair_since is null or headway.index_tenants(p_queue, v_queue.fair_since));
+  if v_queue.fair_since is null and v_queue.fair_again is not null then
+    perform headway.index_tenants(p_queue, v_queue.fair_again);
+  end if;
+  if v_first is not null and v_queue.fair is not true then
+    perform headway.share_queue(p_queue);
+  end if;
+  v_queue.fair := case
+    when p_tenant is null then v_indexed and v_shared and not v_queue.unfair
+    when v_indexed then true
+    -- but for what an older version enqueued, it has those of every tenant but the default one from the start
+    when p_tenant <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc' and (v_queue.fair_since is null or v_queue.fair_again is null)
+      then null
+    else false
+  end;
   perform from headway.limits limit 1;
   if found then
     select max(l.max_running) filter (where l.scope = 'queue'),
@@ -148,7 +179,7 @@ begin
     end if;
   end if;
 
-  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair is true, v_most, null, v_changing, p_tenant);
+  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair, v_most, null, v_changing, p_tenant);
   if cardinality(v_ids) > 0 then
     return query select * from headway.claims(v_ids);
   end if;

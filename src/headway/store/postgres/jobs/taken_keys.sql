@@ -354,7 +354,7 @@ begin
                then j.limited_by
            end,
            fair = case when 'queue' = any (l.sets) and l.queue <> j.queue
-                       then (select true from headway.queues q where q.name = l.queue and q.fair)
+                       then headway.is_marked(j.tenant_id, l.queue)
                        else j.fair end,
            payload = case when 'payload' = any (l.sets) then l.payload else j.payload end,
          version = case when 'payload' = any (l.sets) then (l.machine ->> 'version')::integer else j.version end,

@@ -78,7 +78,8 @@ begin
     v_bytes := coalesce(v_bytes, 0) + v_one;
     exit when v_bytes >= 8388608;
   end loop;
-  return least(v_bytes, 8388608);
+  -- least() passes over a null: without this, a job without signals would count as full
+  return case when v_bytes is not null then least(v_bytes, 8388608) end;
 end
 $$;
 

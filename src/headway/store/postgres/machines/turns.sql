@@ -33,7 +33,7 @@ begin
            partition = t.turn ->> 'partition',
            home_queue = t.turn ->> 'home_queue',
            home_partition = t.turn ->> 'home_partition',
-           fair = (select true from headway.queues q where q.name = t.turn ->> 'queue' and q.fair)
+           fair = headway.is_marked(j.tenant_id, t.turn ->> 'queue')
       from unnest(p_ids, p_turns) as t (id, turn)
      where j.id = t.id
        and t.turn ? 'queue';

@@ -1,42 +1,126 @@
--- Fair queues: tenants take turns.
+-- Fair queues: where jobs of two tenants wait, tenants take turns.
+-- The index jobs_fair has the jobs that are marked (jobs.fair): those of every tenant but the default one from the start,
+-- those of the default tenant from the first claim on that meets another tenant's in the queue. So an installation
+-- without tenants, and a queue that only the default tenant uses, have nothing in it.
 
--- Make a queue fair, or not.
+-- Let tenants of a queue take turns (the default), or not.
 create function headway.set_fair(p_queue text, p_fair boolean, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform pg_advisory_xact_lock(headway.setting_lock('queue ' || p_queue));
-  insert into headway.queues as q (name, fair, fair_since)
-  values (p_queue, p_fair, case when p_fair then pg_current_xact_id() end)
+  insert into headway.queues (name, unfair)
+  values (p_queue, not p_fair)
   on conflict (name) do update
-    set fair = excluded.fair,
-        fair_since = case when q.fair and excluded.fair then q.fair_since else excluded.fair_since end;
+    set unfair = excluded.unfair;
   insert into headway.audit (at, actor, action, detail)
   values (headway.now(), p_actor, case when p_fair then 'fair' else 'not fair' end, p_queue);
 end
 $$;
 
--- After a queue was made fair: mark its unfinished jobs, once every transaction is over that may have enqueued without
--- knowing. True if the queue can be claimed from fairly now.
-create function headway.ready_fair(p_queue text, p_since xid8) returns boolean
+-- Whether a job that gets into this queue is marked. Where the transaction may not see yet that the queue is shared, it is
+-- marked, too.
+create function headway.is_marked(p_tenant uuid, p_queue text) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select true
+   where p_tenant <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+      or current_setting('transaction_isolation') <> 'read committed'
+      or exists (select from headway.queues q where q.name = p_queue and q.fair)
+$$;
+
+-- A claim has met jobs of a tenant other than the default one: from its commit on, each enqueue marks its jobs. Waits for
+-- nobody: if somebody else changes what is set for the queue, the next claim does it. The claim has the queue's lock, so
+-- no pause or reservation makes the queue's row at the same time.
+create function headway.share_queue(p_queue text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if pg_snapshot_xmin(pg_current_snapshot()) <= p_since then
+  if pg_try_advisory_xact_lock(headway.setting_lock('queue ' || p_queue)) then
+    insert into headway.queues as q (name, fair, fair_since)
+    values (p_queue, true, pg_current_xact_id())
+    on conflict (name) do update
+      set fair = true, fair_since = excluded.fair_since
+      where not q.fair;
+  end if;
+end
+$$;
+
+-- Mark the jobs of a shared queue that are not, 10,000 at a time, once every transaction of p_since or before is over:
+-- they may have enqueued without knowing. True once all are marked. That is done twice, for a statement that began before
+-- the queue was shared may have got its transaction's number afterwards.
+create function headway.index_tenants(p_queue text, p_since xid8) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ids uuid[];
+begin
+  -- one of the future is a transaction of another server, from which this database was restored
+  if p_since < pg_snapshot_xmax(pg_current_snapshot()) and pg_snapshot_xmin(pg_current_snapshot()) <= p_since then
     return false;
   end if;
-  perform from headway.queues q where q.name = p_queue and q.fair_since = p_since for update skip locked;
+  perform
+     from headway.queues q
+    where q.name = p_queue and p_since in (q.fair_since, q.fair_again)
+      for update skip locked;
   if not found then
     return false;
   end if;
+  -- each by the index of its status
+  v_ids := array(
+    select u.id
+      from ((select j.id
+               from headway.jobs j
+              where j.queue = p_queue and j.status = 'queued' and j.limited_by is null and j.fair is not true
+              order by j.priority, j.position, j.id
+              limit 10000)
+            union all
+            (select j.id
+               from headway.jobs j
+              where j.limited_by is not null and j.queue = p_queue and j.fair is not true
+              order by j.limited_by
+              limit 10000)
+            union all
+            (select j.id
+               from headway.jobs j
+              where j.status = 'scheduled' and j.queue = p_queue and j.fair is not true
+              order by j.scheduled_for
+              limit 10000)
+            union all
+            (select j.id
+               from headway.jobs j
+              where j.status = 'held' and j.queue = p_queue and j.fair is not true
+              order by j.tenant_id, j.train
+              limit 10000)
+            union all
+            (select j.id
+               from headway.jobs j
+              where j.status = 'waiting' and j.queue = p_queue and j.fair is not true
+              order by j.deadline_at
+              limit 10000)
+            union all
+            (select j.id
+               from headway.jobs j
+              where j.status = 'running' and j.queue = p_queue and j.fair is not true
+              order by j.worker_id
+              limit 10000)) u
+     limit 10000);
   update headway.jobs j
      set fair = true
-   where j.queue = p_queue
-     and j.fair is not true
-     and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running');
-  update headway.queues q set fair_since = null where q.name = p_queue;
+   where j.id = any (array(
+           select m.id from headway.jobs m where m.id = any (v_ids) order by m.id for no key update skip locked));
+  if cardinality(v_ids) > 0 then
+    -- there may be more, or some were locked, or have left their status
+    return false;
+  end if;
+  update headway.queues q
+     set fair_again = case when q.fair_since is not null then pg_current_xact_id() end,
+         fair_since = null
+   where q.name = p_queue;
   return true;
 end
 $$;

@@ -69,7 +69,7 @@ class QueueVerbs(Verbs):
             found = []
             known = settings.keys() | kinds.keys() | counts.keys()
             for name in sorted(known if names is None else known & {*names}):
-                paused_at, paused_by, fair, max_running, holder, until, kept = settings.get(name, (None,) * 7)
+                paused_at, paused_by, unfair, max_running, holder, until, kept = settings.get(name, (None,) * 7)
                 if tenant_id is not None:
                     paused_by, holder = None, holder and "somebody"
                 found.append(
@@ -82,7 +82,7 @@ class QueueVerbs(Verbs):
                         oldest_queued_at=_moment(oldest.get(name)),
                         workers=len(kinds.get(name, ())),
                         kinds=tuple(sorted({kind for known in kinds.get(name, ()) for kind in known})),
-                        fair=bool(fair),
+                        fair=not unfair,
                         max_running=max_running,
                         limited=limited.get(name, 0),
                         reserved_by=holder,

@@ -2,7 +2,7 @@
 
 -- name: queues
 select
-  named.name, queues.paused_at, queues.paused_by, coalesce(queues.fair, 0), limits.max_running, reservations.holder,
+  named.name, queues.paused_at, queues.paused_by, coalesce(queues.unfair, 0), limits.max_running, reservations.holder,
   reservations.expires_at, queues.retention
 from (
   select name
@@ -25,8 +25,9 @@ left join reservations
   on reservations.queue = named.name
   and reservations.expires_at > ?1
 where queues.paused_at is not null
-  or queues.guarded = 0
-  or queues.fair = 1
+  -- a row that says more than that jobs had limits, or that several tenants use the queue
+  or queues.guarded = 0 and queues.fair = 0
+  or queues.unfair = 1
   or queues.retention is not null
   or limits.name is not null
   or reservations.queue is not null;

@@ -16,6 +16,7 @@ from headway.store.sqlite.jobs.claim_under_limits import claim_one, claim_under_
 from headway.store.sqlite.jobs.ending import read_running, write_releases
 from headway.store.sqlite.jobs.start import start_first
 from headway.store.sqlite.order.arrivals import do_postponed
+from headway.store.sqlite.order.fair import index_tenants
 from headway.store.sqlite.order.follow import follow_ends
 from headway.store.sqlite.order.rates import refill
 
@@ -30,7 +31,10 @@ class _QueueState(msgspec.Struct, frozen=True, array_like=True):
     work: int
     refills: int  # a rate has tokens again for jobs that it limits
     arrived: int  # postponed work
-    fair: int
+    indexed: int  # all its unfinished jobs are in the index of tenants
+    unfair: int
+    marked: int  # this index has a queued one, of any tenant but the default one
+    shared: int  # and one of another tenant
     guarded: int
     limits: int  # some kind or tenant has a limit
     max_running: int | None
@@ -49,10 +53,13 @@ class ClaimVerbs(Verbs):
             if found.closed or not found.work:
                 return []
             _check_registered(worker_id, found.registered)
+            if found.marked and not found.indexed and (yield from index_tenants(queue)):
+                found = yield from _read_queue(worker_id, queue, now)
+            in_turn = bool(found.indexed and found.shared and not found.unfair)
             room = yield from _free_slots(found, queue, limit)
             counted = found.max_running is not None
             if (
-                found.fair
+                in_turn
                 or found.guarded
                 or counted
                 or tenant_id is not None
@@ -60,7 +67,13 @@ class ClaimVerbs(Verbs):
             ):
                 return (
                     yield from claim_under_limits(
-                        worker_id, queue, room, now, fair=bool(found.fair), counted=counted, tenant_id=tenant_id
+                        worker_id,
+                        queue,
+                        room,
+                        now,
+                        fair=in_turn if tenant_id is None else bool(found.indexed),
+                        counted=counted,
+                        tenant_id=tenant_id,
                     )
                 )
             most = yield from _fitting(queue, limit, now)

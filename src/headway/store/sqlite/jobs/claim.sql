@@ -35,6 +35,24 @@ select
   ),
   exists (select 1 from arrivals),
   coalesce((select fair from queues where name = ?2), 0),
+  coalesce((select unfair from queues where name = ?2), 0),
+  exists (
+    select 1
+    from jobs indexed by jobs_fair
+    where {order/fair.indexed}
+  ),
+  exists (
+    select 1
+    from jobs indexed by jobs_fair
+    where {order/fair.indexed}
+      and tenant_id > (
+        select tenant_id
+        from jobs indexed by jobs_fair
+        where {order/fair.indexed}
+        order by tenant_id
+        limit 1
+      )
+  ),
   coalesce((select guarded from queues where name = ?2), 0),
   exists (
     select 1

@@ -8,6 +8,7 @@ from itertools import accumulate
 from headway.model import job as model
 from headway.model.capacity import Capacity
 from headway.model.departure import Departure
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -27,14 +28,15 @@ _LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # candidates per round once some were bl
 def claim_under_limits(
     worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool, tenant_id: str | None = None
 ) -> Steps[list[Claim]]:
-    """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects. With
-    `tenant_id`, only that tenant's, and the turns of a fair queue stay as they are."""
+    """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects.
+    `fair`: tenants take turns; or with `tenant_id`, whose jobs alone are taken then: they are in the index of
+    tenants."""
     claims: list[Claim] = []
     room = model.CLAIM_BYTES
     width = limit
     for _ in range(_ROUNDS if limit > 0 else 0):
         if tenant_id is not None:
-            jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, fair=fair)
+            jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, indexed=fair)
         else:
             jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
         jobs = _fitting(jobs, room, at_least=0 if claims else 1)
@@ -84,9 +86,13 @@ def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
     return [Candidate(*row) for row in rows]
 
 
-def _pick_of_tenant(queue: str, tenant_id: str, count: int, now: int, *, fair: bool) -> Steps[list[Candidate]]:
-    if fair:
-        return (yield from pick_of_tenant(queue, tenant_id, count, now))
+def _pick_of_tenant(queue: str, tenant_id: str, count: int, now: int, *, indexed: bool) -> Steps[list[Candidate]]:
+    """By the index of tenants. Until that is complete, it lacks the default tenant's jobs and those that a process of
+    an older version enqueued: they are looked for among the first, so that no claim reads everybody's backlog."""
+    if indexed or tenant_id != DEFAULT_TENANT_ID:
+        found = yield from pick_of_tenant(queue, tenant_id, count, now)
+        if found or indexed:
+            return found
     rows = yield Statement(_SQL["candidates_of_tenant"], (queue, now, count, tenant_id, _MOST_WIDTH))
     return [Candidate(*row) for row in rows]
 

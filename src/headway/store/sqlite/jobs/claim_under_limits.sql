@@ -9,7 +9,7 @@ order by priority, position, id
 limit ?3;
 
 -- name: candidates_of_tenant
--- among the queue's first jobs, so that no claim reads the backlog of all tenants
+-- among the queue's first jobs
 select {order/capacity.candidate}, {order/capacity.bytes}
 from jobs
 where rowid in (

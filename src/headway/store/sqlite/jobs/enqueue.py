@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from headway.clock import to_micros
 from headway.model import refusals
 from headway.model.group import NewGroup
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.position import spread
 from headway.model.status import Status
@@ -58,7 +59,7 @@ class _Batch(msgspec.Struct, frozen=True):
     starts: list[int | None]
     positions: list[int | None]  # of those that are in a line from the start, or may follow the holder of their key
     metered: int  # some tenant has quotas
-    fair: int  # some queue is fair
+    shared: Container[str]  # queues in which the default tenant's jobs are marked, too (order/fair.py)
     inactive: int  # some kind is inactive
     met: dict[int, Enqueued] = {}  # the answers of those that are not inserted, by their index in the call
 
@@ -86,9 +87,14 @@ def _number(jobs: Sequence[NewJob], now: int) -> Steps[_Batch]:
         for start, job in zip(starts, jobs, strict=True)
     ]
     count = in_line.count(True)
-    ((last, metered, fair, inactive),) = yield Statement(_SQL["positions"], (count,))
+    ((last, metered, shared, inactive),) = yield Statement(_SQL["positions"], (count,))
     following = iter(spread(last, count))
-    return _Batch(starts, [next(following) if each else None for each in in_line], metered, fair, inactive)
+    positions = [next(following) if each else None for each in in_line]
+    return _Batch(starts, positions, metered, (yield from _shared(shared)), inactive)
+
+
+def _shared(some: int) -> Steps[Container[str]]:
+    return {name for (name,) in (yield Statement(_SQL["shared"]))} if some else ()
 
 
 def _is_in_line(job: NewJob, start: int | None, now: int) -> bool:
@@ -101,23 +107,26 @@ def _insert(
     yield from name_tenants(jobs, now)
     if any(job.replaces for job in jobs):
         batch.met.update((yield from replace_successors(jobs, now)))
-    if group is not None or parents or batch.metered or batch.fair or any(job.has_extras for job in jobs):
+    if group is not None or parents or batch.metered or any(job.has_extras for job in jobs):
         return (yield from _enqueue_extended(jobs, group, batch, now, parents))
     return (yield from _enqueue_plain(jobs, batch, now))
 
 
 def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     """Fast path: one plain job of the default tenant, due now."""
-    ((position, metered, fair, inactive),) = yield Statement(_SQL["positions"], (1,))
-    if metered or fair or inactive:  # it gets another position there, and this one stays unused
+    ((position, metered, shared, inactive),) = yield Statement(_SQL["positions"], (1,))
+    if metered or inactive:  # it gets another position there, and this one stays unused
         return (yield from enqueue_jobs((job,), None, now))
-    yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position))
+    batch = _Batch([None], [position], metered, (yield from _shared(shared)), inactive)
+    yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position, batch.shared))
     if (yield Statement(_SQL["count_new"], (now, job.tenant_id, job.queue, job.kind))):
         return [Enqueued(job.id, "queued", True)]
-    return (yield from _answers((job,), 0, now, {}, _Batch([None], [position], metered, fair, inactive)))
+    return (yield from _answers((job,), 0, now, {}, batch))
 
 
-def _plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
+def _plain_row(
+    job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None, shared: Container[str]
+) -> Row:
     """The columns that any job has."""
     return (
         job.id,
@@ -150,6 +159,7 @@ def _plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status,
         job.template_id,
         job.template_revision,
         job.trigger_id,
+        job.tenant_id != DEFAULT_TENANT_ID or job.queue in shared,
     )
 
 
@@ -163,7 +173,7 @@ def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[lis
     rows: list[Row] = []
     for job, start, position in zip(jobs, batch.starts, batch.positions, strict=True):
         status: Status = "scheduled" if position is None else "queued"
-        rows.append(_plain_row(job, now, start, status, position))
+        rows.append(_plain_row(job, now, start, status, position, batch.shared))
     new = yield from insert_all("insert", rows)
     if new == len(rows):
         return [Enqueued(row[0], row[4], True) for row in rows]
@@ -180,7 +190,7 @@ def _answers(
         # the positions that they have in the call: others of it must not overtake them
         positions = [batch.positions[n] for n in successors]
         starts = [batch.starts[n] for n in successors]
-        rest = _Batch(starts, positions, batch.metered, batch.fair, batch.inactive)
+        rest = _Batch(starts, positions, batch.metered, batch.shared, batch.inactive)
         return (yield from _insert(some, None, rest, now, parents))
 
     return (yield from answers(jobs, new, now, insert, batch.met))
@@ -197,14 +207,12 @@ def _enqueue_extended(
     batch.met.update(windowed or {})
     quotas = (yield from quotas_of(job.tenant_id for job in jobs)) if batch.metered else {}
     quotas = {tenant_id: quota for tenant_id, quota in quotas.items() if quota.of_jobs}
-    fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if batch.fair else set()
     statuses = yield from _statuses(jobs, batch.starts, now)
     rows = [
         extended_row(
-            _plain_row(job, now, start, status, position if _is_in_line(job, start, now) else None),
+            _plain_row(job, now, start, status, position if _is_in_line(job, start, now) else None, batch.shared),
             job,
             metered=job.tenant_id in quotas,
-            fair=job.queue in fair_queues,
             parent_id=parents.get(job.id),
         )
         for n, (job, start, status, position) in enumerate(

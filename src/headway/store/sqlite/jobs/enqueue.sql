@@ -1,7 +1,7 @@
 -- Differs because a batch is inserted a few rows at a time.
 
 -- name: positions
--- first, so that it takes the write lock; also says whether any quota, fair queue or inactive kind has to be checked
+-- first, so that it takes the write lock; also says whether any quota, shared queue or inactive kind has to be checked
 update counters
 set value = value + 1024 * ?1
 where name = 'position'
@@ -23,7 +23,7 @@ where active = 0
   and kind in (select value from json_each(?1))
 order by kind;
 
--- name: fair
+-- name: shared
 select name
 from queues indexed by queues_fair
 where fair = 1;
@@ -45,13 +45,13 @@ select total_changes();
 id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
 backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
 created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
-template_id, template_revision, trigger_id
+template_id, template_revision, trigger_id, fair
 
 -- part: plain_values
 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
 ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
 ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-?28, ?29, ?30
+?28, ?29, ?30, ?31
 
 -- name: insert
 insert into jobs ({plain})
@@ -63,13 +63,13 @@ on conflict do nothing;
 insert into jobs (
   {plain},
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
-  rate_key, group_id, pending, metered, fair, unique_group,
+  rate_key, group_id, pending, metered, unique_group,
   version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id, tags
 )
 values (
   {plain_values},
-  ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
-  ?40, ?41, ?42, ?43, ?44, ?45,
+  ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40,
+  ?41, ?42, ?43, ?44, ?45,
   ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55, ?56, ?57
 )
 on conflict do nothing;

@@ -29,7 +29,7 @@ def starts_at(job: NewJob, now: int) -> int | None:
     return None if job.delay_ms is None else now + job.delay_ms * 1000
 
 
-def extended_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str | None) -> Row:
+def extended_row(row: Row, job: NewJob, *, metered: bool, parent_id: str | None) -> Row:
     """The row with the job's extras (train, limits, group …) and where a machine begins; `parent_id` is the machine
     that spawns it now, if one does."""
     return (
@@ -47,7 +47,6 @@ def extended_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id:
         job.group_id,
         bool(job.after),
         metered,
-        fair,
         job.unique_group,
         *_start(job.checkpoint, parent_id),
         names_text(job.tags),

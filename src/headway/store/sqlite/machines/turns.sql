@@ -96,5 +96,5 @@ set queue = ?2,
   partition = ?3,
   home_queue = ?4,
   home_partition = ?5,
-  fair = coalesce((select fair from queues where name = ?2), 0)
+  fair = tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc' or exists (select 1 from queues where name = ?2 and fair = 1)
 where rowid = ?1;

@@ -1,4 +1,9 @@
-"""Fair queues: tenants are served in turn, whatever their backlogs."""
+"""Fair queues: where jobs of two tenants wait, tenants are served in turn, whatever their backlogs.
+
+The index jobs_fair has the jobs that are marked: those of every tenant but the default one from the start, those of the
+default tenant from the first claim on that meets another tenant's in the queue. So an installation without tenants, and
+a queue that only the default tenant uses, have nothing in it.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +17,28 @@ from headway.store.sqlite.order.capacity import Candidate
 
 _SQL = statements("order/fair")
 _MARKS = ("mark_queued", "mark_limited", "mark_scheduled", "mark_parked", "mark_running")
+_AT_ONCE = 10_000  # jobs that one claim marks
 
 
 class FairVerbs(Verbs):
     def set_fair(self, queue: str, fair: bool, *, actor: str | None) -> Op[None]:
         def steps() -> Steps[None]:
-            yield Statement(_SQL["set"], (queue, int(fair)))
-            for mark in _MARKS:
-                yield Statement(_SQL[mark], (queue, int(fair)))
+            yield Statement(_SQL["set"], (queue, int(not fair)))
             yield record_setting(self._clock.now(), queue, actor, "fair" if fair else "not fair")
 
         return SqliteOp(steps, writes=True)
+
+
+def index_tenants(queue: str) -> Steps[bool]:
+    """Mark the jobs of a queue that are not, a part at a time; whether all are marked now. From then on each enqueue
+    marks its own."""
+    for mark in _MARKS:
+        yield Statement(_SQL[mark], (queue, _AT_ONCE))
+        ((marked,),) = yield Statement(_SQL["changes"])
+        if marked == _AT_ONCE:
+            return False
+    yield Statement(_SQL["set_indexed"], (queue,))
+    return True
 
 
 def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:

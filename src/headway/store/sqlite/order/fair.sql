@@ -56,46 +56,78 @@ update queues
 set turn = ?2
 where name = ?1;
 
+-- part: indexed
+-- the jobs of the queue ?2 in the index of tenants
+fair = 1
+and status = 'queued'
+and limited_by is null
+and queue = ?2
+
+-- name: changes
+select changes();
+
 -- name: set
-insert into queues (name, fair)
+insert into queues (name, unfair)
 values (?1, ?2)
 on conflict (name) do update
-set fair = excluded.fair;
+set unfair = excluded.unfair;
+
+-- name: set_indexed
+insert into queues (name, fair)
+values (?1, 1)
+on conflict (name) do update
+set fair = 1;
+
+-- part: mark
+update jobs
+set fair = 1
+where rowid in (
+  select rowid
 
 -- name: mark_queued
-update jobs indexed by jobs_claim
-set fair = ?2
-where status = 'queued'
-  and limited_by is null
-  and queue = ?1
-  and fair <> ?2;
+{mark}
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+    and queue = ?1
+    and fair = 0
+  limit ?2
+);
 
 -- name: mark_limited
-update jobs indexed by jobs_aside
-set fair = ?2
-where limited_by is not null
-  and queue = ?1
-  and fair <> ?2;
+{mark}
+  from jobs indexed by jobs_aside
+  where limited_by is not null
+    and queue = ?1
+    and fair = 0
+  limit ?2
+);
 
 -- name: mark_scheduled
-update jobs indexed by jobs_due
-set fair = ?2
-where status = 'scheduled'
-  and queue = ?1
-  and fair <> ?2;
+{mark}
+  from jobs indexed by jobs_due
+  where status = 'scheduled'
+    and queue = ?1
+    and fair = 0
+  limit ?2
+);
 
 -- name: mark_parked
-update jobs indexed by jobs_listed
-set fair = ?2
-where (status = 'held' or status = 'waiting')
-  and status <> 'queued'
-  and status <> 'running'
-  and queue = ?1
-  and fair <> ?2;
+{mark}
+  from jobs indexed by jobs_listed
+  where (status = 'held' or status = 'waiting')
+    and status <> 'queued'
+    and status <> 'running'
+    and queue = ?1
+    and fair = 0
+  limit ?2
+);
 
 -- name: mark_running
-update jobs indexed by jobs_running
-set fair = ?2
-where status = 'running'
-  and queue = ?1
-  and fair <> ?2;
+{mark}
+  from jobs indexed by jobs_running
+  where status = 'running'
+    and queue = ?1
+    and fair = 0
+  limit ?2
+);

@@ -1,0 +1,1 @@
+alter table headway.queues drop column unfair, drop column fair_again;

@@ -1,3 +1,0 @@
-drop trigger audit_actor on headway.audit;
-drop function headway.audit_actor();
-alter table headway.install drop column retention;

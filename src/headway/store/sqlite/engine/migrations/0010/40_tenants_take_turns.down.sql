@@ -1,0 +1,1 @@
+alter table queues drop column unfair;
