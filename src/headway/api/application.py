@@ -36,6 +36,7 @@ from headway.api.wire.bodies import LARGE, decode_body, decode_query, read_body,
 from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.wire.replays import request_with_key
+from headway.api.wire.views import LargeList
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.app.verbs import Verbs
@@ -247,7 +248,8 @@ class Api:
             body = b"" if route.upload else await read_body(request, route.limit)
             query = request.query_params.multi_items() if request.scope["query_string"] else []
             call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
-            return _response(await _within(route, call))
+            answer = await _within(route, call)
+            return await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
 
         return self._guarded(answer)
 

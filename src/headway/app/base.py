@@ -105,7 +105,7 @@ class VerbBase(TenantLookup):
             yield from self._store.ops.once(request, Op(effect, writes=True)).steps()
             return answers[0]
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=op.computes)
 
     def _unless_suspended(self, op: Op[T]) -> Op[T]:
         """The op; where it writes for one tenant, it first refuses if that tenant is suspended. Enqueue and emit, which
@@ -134,7 +134,7 @@ class VerbBase(TenantLookup):
                 raise ChangedMeanwhile(f"job {key} has changed meanwhile, it is {job.status} now: look at it again")
             return (yield from op.steps())
 
-        return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)
+        return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True, computes=op.computes)
 
     def _found_to_change(
         self,
@@ -166,7 +166,15 @@ class VerbBase(TenantLookup):
         if raw:
             return self._run(op, conn)
         self.learn(conn)
-        return masked(self._run(op, conn), self._definitions)
+        return self._run(self._masking(op), conn)
+
+    def _masking(self, op: Op[T]) -> Op[T]:
+        """The op with its answer masked: where its steps run, which is not on an event loop if there is much."""
+
+        def steps() -> Steps[T]:
+            return masked((yield from op.steps()), self._definitions)
+
+        return msgspec.structs.replace(op, steps=steps, alone=None, fallback=None)
 
     def _wake_up(self, queue: str | None, conn: Any) -> None:
         """Let workers look at this queue (None: at all); with `conn`, once its transaction has committed."""
@@ -246,7 +254,7 @@ def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:
     def steps() -> Steps[U]:
         return shape((yield from op.steps()))
 
-    return Op(steps, writes=op.writes, repeatable=op.repeatable, atomic=op.atomic)
+    return Op(steps, writes=op.writes, repeatable=op.repeatable, atomic=op.atomic, computes=op.computes)
 
 
 def page_size(limit: int) -> int:

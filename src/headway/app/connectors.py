@@ -107,7 +107,7 @@ class ConnectorVerbs(VerbBase):
             yield from self._keep_triggers(None, made, actor)
             return made
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _connector(self, name: str | UUID, tenant: str | UUID | None) -> Op[Connector]:
         if isinstance(name, UUID):
@@ -155,7 +155,7 @@ class ConnectorVerbs(VerbBase):
             yield from self._keep_triggers(found, changed, actor)
             return changed
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _delete_connector(
         self, name: str | UUID, tenant: str | UUID | None, actor: str | None, if_match: Collection[str] | None

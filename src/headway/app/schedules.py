@@ -159,7 +159,7 @@ class ScheduleVerbs(TriggerRows):
             yield from self._check_schedule(made, now)
             return made
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _ensure_schedule(self, name: str, cron: str | None, options: ScheduleOptions) -> Op[Trigger]:
         create = self._create_schedule(name, cron, options)
@@ -187,7 +187,7 @@ class ScheduleVerbs(TriggerRows):
             yield from self._check_schedule(changed, now)
             return changed
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _new_schedule(
         self, given: Mapping[str, Any], template: str | None, owner: str, owner_id: str, now: datetime
@@ -211,7 +211,7 @@ class ScheduleVerbs(TriggerRows):
             trigger = yield from self._trigger_row("schedule", name, tenant).steps()
             return (yield from self._fire_now(trigger, payload, trace, actor))
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
 
 def times_of(timing: Any, count: int, after: datetime) -> list[datetime]:

@@ -197,7 +197,7 @@ class TemplateVerbs(EnqueueVerbs):
             op = self._store.ops.change_template(found.id, change, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps()) or _missing(found.name, found.tenant)
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _delete_template(
         self, name: str | UUID, tenant: str | UUID | None, actor: str | None, if_match: Collection[str] | None

@@ -99,7 +99,7 @@ class TriggerRows(VerbBase):
                 yield from self._check_schedule(changed, now)
             return changed
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _check_schedule(self, schedule: Trigger, now: datetime) -> Steps[None]:
         """Raise now what its fires would fail with later, except what only a process with the kind's code can tell."""

@@ -135,7 +135,7 @@ class TriggerVerbs(TriggerRows):
             row = yield from self._new_trigger(given, owner, owner_id, actor, template)
             return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
 
-        return Op(steps, writes=True, refusable=True, atomic=True)
+        return Op(steps, writes=True, refusable=True, atomic=True, computes=True)
 
     def _new_trigger(
         self, given: dict[str, Any], owner: str, owner_id: str, actor: str | None, template: str | None
@@ -155,7 +155,7 @@ class TriggerVerbs(TriggerRows):
             now = yield from self._store.ops.now().steps()
             return (yield from self._rehearsal(trigger, event, text, now))
 
-        return Op(steps, writes=False)
+        return Op(steps, writes=False, computes=True)
 
     def _preview_trigger(self, name: str, event: str, sample: Any, options: TriggerOptions) -> Op[Rehearsal]:
         given: dict[str, Any] = {**options, "name": name, "event": event}
@@ -168,7 +168,7 @@ class TriggerVerbs(TriggerRows):
             now = yield from self._store.ops.now().steps()
             return (yield from self._rehearsal(unsaved(row, now), None, text, now))
 
-        return Op(steps, writes=False)
+        return Op(steps, writes=False, computes=True)
 
     def _rehearsal(self, trigger: Trigger, event: str | None, text: str, now: datetime) -> Steps[Rehearsal]:
         template = yield from self._template_of(trigger)
@@ -221,7 +221,7 @@ class TriggerVerbs(TriggerRows):
             shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown)
 
-        return Op(steps, writes=False)
+        return Op(steps, writes=False, computes=True)
 
 
 def _only_type(given: TriggerType | Literal["any"] | Collection[TriggerType]) -> TriggerType | None:

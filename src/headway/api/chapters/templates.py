@@ -19,7 +19,7 @@ from headway.api.access.narrowed import (
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
+from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag, size_of_payload
 from headway.api.wire.problems import Refused
 from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import Listed
@@ -82,6 +82,7 @@ async def list_templates(call: Call[None, PageQuery]) -> Listed:
         key=lambda each: each.id,
         show=template_view,
         visible=lambda each: may_see_kind(call, each.kind, each.options),
+        size=size_of_payload,
     )
 
 

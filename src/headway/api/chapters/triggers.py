@@ -14,7 +14,7 @@ import msgspec
 from headway.api.access.narrowed import is_narrowed, may_see_kind
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
+from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag, size_of_payload
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.replays import REPLAYED, UnlessReplayed
 from headway.api.wire.views import Listed
@@ -154,7 +154,13 @@ async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
         return found
 
     return await page(
-        "triggers", query, fetch, key=_id, show=trigger_view, visible=lambda each: _is_visible(call, each, queues)
+        "triggers",
+        query,
+        fetch,
+        key=_id,
+        show=trigger_view,
+        visible=lambda each: _is_visible(call, each, queues),
+        size=size_of_payload,
     )
 
 

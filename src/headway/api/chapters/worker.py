@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -334,6 +335,11 @@ async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn])
     ids = [each.id for each in said if each.log]
     logged: list[Logged] = await store.arun(store.ops.logged(ids)) if ids else []
     found = {(each.id, each.fence): each for each in logged}
+    reports = await call.aside(partial(_reports, said, found))
+    await store.arun(store.ops.report(worker_id, reports))
+
+
+def _reports(said: Sequence[HeldIn], found: Mapping[tuple[str, int], Logged]) -> list[Report]:
     reports = []
     for each in said:
         tail, end, counted = None, 0, None
@@ -347,4 +353,4 @@ async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn])
             end = (before.end or 0) + grown
         note = None if each.note is None else quoted_note(each.note)
         reports.append(Report(each.id, fence_of(each), each.progress, note, tail, end, counted))
-    await store.arun(store.ops.report(worker_id, reports))
+    return reports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,13 +10,15 @@ import msgspec
 
 from headway.api.wire.cursors import make_cursor, not_a_cursor, read_cursor
 from headway.api.wire.problems import Fault, Refused
-from headway.api.wire.views import Listed
+from headway.api.wire.views import LargeList, Listed
 
 T = TypeVar("T")
 
 _MOST = 200
 _FARTHEST = 10_000
 _AT_ONCE = 10_000  # what the library reads in one list
+_LARGE_AT_ONCE = 20  # of what may be a megabyte each
+_LARGEST = 4 * 2**20  # bytes of a page of these
 
 
 class PageQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -42,12 +45,16 @@ async def page(
     key: Callable[[T], str],
     show: Callable[[T], Any] = lambda item: item,
     visible: Callable[[T], bool] = lambda _: True,
+    size: Callable[[T], int] | None = None,
 ) -> Listed:
     """A page of what `fetch(how many, after)` gives in order; `key` is what the next page begins after.
 
-    What the key may not see (`visible`) is left out, so a page may be short, and there may be more nevertheless.
+    What the key may not see (`visible`) is left out, so a page may be short, and there may be more nevertheless. Where
+    an item may be large, `size` says how large, and a page ends after some megabytes.
     """
     _check(query)
+    if size is not None:
+        return await _page_of_large(of, query, fetch, key, show, visible, size)
     wanted = query.offset + query.limit + 1
     found = list(await fetch(min(wanted, _AT_ONCE), read_cursor(of, query.cursor)))
     if len(found) == _AT_ONCE < wanted:
@@ -57,6 +64,36 @@ async def page(
     return Listed(
         [show(item) for item in part if visible(item)], make_cursor(of, key(part[-1])) if more and part else None
     )
+
+
+async def _page_of_large(
+    of: str,
+    query: PageQuery,
+    fetch: Callable[[int, str | None], Awaitable[Sequence[T]]],
+    key: Callable[[T], str],
+    show: Callable[[T], Any],
+    visible: Callable[[T], bool],
+    size: Callable[[T], int],
+) -> Listed:
+    after, passed, bytes_left = read_cursor(of, query.cursor), 0, _LARGEST
+    items: list[Any] = []
+    taken = 0
+    while True:
+        found = list(await fetch(_LARGE_AT_ONCE, after))
+        sizes = await asyncio.to_thread(lambda found: list(map(size, found)), found)
+        for each, bytes_of in zip(found, sizes, strict=True):
+            if passed < query.offset:
+                passed += 1
+            elif taken == query.limit or (taken and bytes_left <= 0):
+                return LargeList(items, make_cursor(of, str(after)))
+            else:
+                taken += 1
+                bytes_left -= bytes_of
+                if visible(each):
+                    items.append(show(each))
+            after = key(each)
+        if len(found) < _LARGE_AT_ONCE:
+            return LargeList(items, None)
 
 
 def part(of: str, query: PartQuery | PageQuery, found: Sequence[T], *, key: Callable[[T], str]) -> Listed:
@@ -73,6 +110,11 @@ def part(of: str, query: PartQuery | PageQuery, found: Sequence[T], *, key: Call
     end = len(found) if query.limit is None else begin + query.limit
     items = list(found[begin:end])
     return Listed(items, make_cursor(of, f"{end} {key(items[-1])}") if items and end < len(found) else None)
+
+
+def size_of_payload(item: Any) -> int:
+    """About how much of an answer it takes."""
+    return len(msgspec.json.encode((item.payload, item.options)))
 
 
 def _check(query: PartQuery | PageQuery) -> None:

@@ -53,6 +53,10 @@ class Listed(msgspec.Struct):
     next_cursor: str | None = None
 
 
+class LargeList(Listed):
+    """One whose items may be large: it is not made into JSON on the event loop."""
+
+
 def job_view(job: Job) -> dict[str, Any]:
     fields = msgspec.structs.asdict(job)
     return fields | {alias: fields[meant] for alias, meant in _JOB_ALIASES.items()} | {"trace": job.trace}

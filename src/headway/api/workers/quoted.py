@@ -9,6 +9,7 @@ from headway.secrets import REDACTED, redact, redact_head, redact_tail
 from headway.worker.error_text import storable
 
 _LONGEST_ERROR = 65_536
+_MARGIN = 16_384  # longer than what looks like a secret is
 _REST_OF_SECRET = re.compile(r"\A[^\s\"'`,;&)\]}]+")
 
 
@@ -27,7 +28,8 @@ def quoted_log(before: str, text: str) -> tuple[str, int]:
     new = storable(text)
     if before.endswith(REDACTED):
         new = _REST_OF_SECRET.sub("", new)
-    joined = redact(before + new)
+    kept = max(0, len(before) - _MARGIN)  # what is there has no secrets but one whose end is new
+    joined = before[:kept] + redact(before[kept:] + new)
     return cut_tail(joined), max(0, len(joined) - len(before))
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from headway.app.aio.tenants import AsyncTenantLookup
 from headway.app.base import T, VerbBase
-from headway.app.masking import masked
 from headway.model.codec import decode
 from headway.model.job import Outcome
 from headway.model.spill import Spilled
@@ -28,7 +27,7 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
         if raw:
             return await self._arun(op, conn)
         await self.alearn(conn)
-        return masked(await self._arun(op, conn), self._definitions)
+        return await self._arun(self._masking(op), conn)
 
     async def alearn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""

@@ -39,6 +39,7 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     refusable: bool = False  # may be refused by design, and the caller's transaction should go on then: use a savepoint
     joins: bool = False  # makes sense only as part of the caller's transaction
     atomic: bool = False  # several statements that need one transaction
+    computes: bool = False  # its steps take a while: not on an event loop
     urgent: bool = False  # a heartbeat, which does not wait for a free connection
     alone: Callable[[], Steps[T]] | None = None  # the steps to run if the transaction ends with them
     # what to run instead after a failure for some of its rows: blocked by somebody's open transaction, or broken

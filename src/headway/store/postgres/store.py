@@ -23,6 +23,7 @@ try:
     from headway.store.postgres.engine.connection import TIMEOUT_S
     from headway.store.postgres.engine.decode import as_text
     from headway.store.postgres.engine.errors import LOCKED, STALE, translated, worth_another_try
+    from headway.store.postgres.engine.much import adrive_beside
     from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool, parameters
     from headway.store.postgres.engine.tenant_connections import TenantConnections
     from headway.store.postgres.engine.transaction import atransaction, transaction
@@ -194,16 +195,16 @@ class PostgresStore:
     async def _arun(self, op: Op[T], timeout_s: float) -> T:
         async with self._apool.connection(timeout_s, urgent=op.urgent) as conn:
             cursor = psycopg.AsyncRawCursor(conn)
-            execute = partial(_aexecute, cursor, prepare=_prepare(op))
+            run = partial(adrive_beside, cursor=cursor, asked=_asked, prepare=_prepare(op))
             try:
                 if not self._root._checked:
-                    self._judge(await adrive(state(), execute))
+                    self._judge(await run(state(), computes=False))
                 steps = op.alone or op.steps
                 if self._tenant_id is None and not op.atomic:
-                    return await adrive(steps(), execute)
-                role = await adrive(self._tenants.role(), execute) if self._walled else None
+                    return await run(steps(), computes=op.computes)
+                role = await run(self._tenants.role(), computes=False) if self._walled else None
                 async with atransaction(conn, role=role, tenant_id=self._tenant_id):
-                    return await adrive(steps(), execute)
+                    return await run(steps(), computes=op.computes)
             except psycopg.Error as error:
                 if error.sqlstate in STALE:
                     await conn.close()
@@ -251,13 +252,6 @@ def _execute(cursor: psycopg.RawCursor[Any], request: Statement | Batch, *, prep
     return cursor.fetchall() if _gives_rows(cursor) else []
 
 
-async def _aexecute(
-    cursor: psycopg.AsyncRawCursor[Any], request: Statement | Batch, *, prepare: bool | None = False
-) -> Rows:
-    await cursor.execute(*_asked(request), prepare=prepare)
-    return await cursor.fetchall() if _gives_rows(cursor) else []
-
-
 def _asked(request: Statement | Batch) -> tuple[str, list[Any] | None]:
     assert isinstance(request, Statement)
     params = [literal(param) for param in request.params]
@@ -270,6 +264,6 @@ def _asked(request: Statement | Batch) -> tuple[str, list[Any] | None]:
     return request.sql, params or None
 
 
-def _gives_rows(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
+def _gives_rows(cursor: psycopg.RawCursor[Any]) -> bool:
     # not by cursor.description, which would be built for this alone
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0

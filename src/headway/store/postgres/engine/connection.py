@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -55,6 +56,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for event loops."""
 
     timeout_s: float | None = TIMEOUT_S
+    sends_much = False  # what it is about to send takes a while to copy
     is_silent: Callable[[], bool] = staticmethod(lambda: False)  # in a pool: whether the server is presumed silent
 
     def __del__(self, *_: Any) -> None:
@@ -62,6 +64,8 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
 
     async def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
         try:
+            if self.sends_much:
+                gen = await in_thread(partial(_begun, gen))
             return await waiting.wait_async(_impatient(gen, self.timeout_s), self.pgconn.socket, interval=interval)
         except BaseException as error:
             if _is_adrift(error):
@@ -76,6 +80,44 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
                         await self.cancel_safe(timeout=_CANCEL_S)
         finally:
             self.pgconn.finish()
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """What this gives. Who is canceled waits for its end: the thread has what is about to be closed."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({working})
+        working.exception()
+        raise
+
+
+def _begun(gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """The same after its first step, in which psycopg hands over what it sends."""
+    try:
+        wanted = next(gen)
+    except StopIteration as end:
+        return _over(end.value)
+    return _resumed(gen, wanted)
+
+
+def _resumed(gen: Generator[Any, Any, T], wanted: Any) -> Generator[Any, Any, T]:
+    try:
+        while True:
+            wanted = gen.send((yield wanted))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        gen.close()
+
+
+def _over(value: T) -> Generator[Any, Any, T]:
+    yield from ()
+    return value
 
 
 def _is_adrift(error: BaseException) -> bool:
