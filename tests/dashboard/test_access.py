@@ -12,7 +12,9 @@ from headway.api import Api
 from headway.api.access.oidc_settings import oidc_settings
 from headway.api.access.rates import Strangers
 from headway.api.serving.settings import server_settings
+from headway.api.wire.problems import Refused
 from headway.dashboard import Site
+from headway.dashboard.live import Live
 from headway.model.key_text import new_key
 from tests.dashboard.conftest import Dashboard
 
@@ -130,3 +132,31 @@ def test_pages_count_in_the_rates_and_logins_by_their_address(
 
     assert asyncio.run(visits()) == [200, 200, 200, 429]
     assert set(looked_up) == {"127.0.0.9"}
+
+
+def test_a_visitor_has_so_many_live_pages() -> None:
+    async def parts() -> dict[str, str]:
+        return {}
+
+    async def open_tabs() -> list[int]:
+        live, opened = Live(), []
+
+        def open_one(visitor: str) -> int:
+            stopping = asyncio.Event()
+            try:
+                opened.append(
+                    live.stream(
+                        tenant="t", visitor=visitor, view=f"{visitor} /", parts=parts, allowed=parts, stopping=stopping
+                    )
+                )
+            except Refused as refused:
+                return refused.status
+            return 200
+
+        found = [open_one("a") for _ in range(102)][98:]
+        opened[0]._leave()
+        found += [open_one("a"), open_one("a"), open_one("b")]
+        await live.aclose()
+        return found
+
+    assert asyncio.run(open_tabs()) == [200, 200, 429, 429, 200, 429, 200]

@@ -27,7 +27,7 @@ from headway.store.foreign import after_commit
 from headway.store.ops import Op, Steps
 from headway.store.ops.jobs import LockedNoun
 from headway.store.run import Store
-from headway.worker.wake import EVENTS, Wake
+from headway.worker.wake import EVENTS, News, Wake
 
 if TYPE_CHECKING:
     from headway.telemetry.tracing import Tracing
@@ -176,9 +176,9 @@ class VerbBase(TenantLookup):
 
         return msgspec.structs.replace(op, steps=steps, alone=None, fallback=None)
 
-    def _wake_up(self, queue: str | None, conn: Any) -> None:
+    def _wake_up(self, queue: str | None, conn: Any, news: frozenset[News] = frozenset()) -> None:
         """Let workers look at this queue (None: at all); with `conn`, once its transaction has committed."""
-        _poke(self._wake, queue, conn)
+        _poke(self._wake, queue, conn, news)
 
     def _tell_of_events(self, conn: Any) -> None:
         """Let workers handle new events; with `conn`, once its transaction has committed."""
@@ -241,11 +241,11 @@ class VerbBase(TenantLookup):
         return op
 
 
-def _poke(wake: Wake, queue: str | None, conn: Any) -> None:
+def _poke(wake: Wake, queue: str | None, conn: Any, news: frozenset[News] = frozenset()) -> None:
     if conn is None:
-        wake.poke(queue)
+        wake.poke(queue, news)
     else:
-        after_commit(conn, wake.poke, queue)
+        after_commit(conn, lambda queue: wake.poke(queue, news), queue)
 
 
 def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:

@@ -20,6 +20,7 @@ from headway.model.group import NewGroup
 from headway.model.job import Brief, Enqueued, Job, NewJob
 from headway.model.request import Requests
 from headway.store.ops import Op, Steps
+from headway.worker.wake import News
 
 
 class EnqueueVerbs(PayloadVerbs):
@@ -246,8 +247,15 @@ class EnqueueVerbs(PayloadVerbs):
         return job
 
     def _poke(self, jobs: list[NewJob], conn: Any) -> None:
-        for queue in {job.queue for job in jobs}:
-            self._wake_up(queue, conn)
+        if len(jobs) == 1:
+            (job,) = jobs
+            self._wake_up(job.queue, conn, frozenset(((job.tenant_id, job.kind),)))
+            return
+        news: dict[str, set[News]] = {}
+        for job in jobs:
+            news.setdefault(job.queue, set()).add((job.tenant_id, job.kind))
+        for queue, came in news.items():
+            self._wake_up(queue, conn, frozenset(came))
 
 
 def _is_queued_now(job: NewJob, made: Enqueued) -> bool:

@@ -4,8 +4,8 @@ tenant, however many tabs are open."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,10 +22,19 @@ _log = get_logger("headway.dashboard")
 EVERY_S = 1.0
 """How often a tenant's next page is rendered. Pages take turns: of five different ones, each comes every 5 seconds."""
 _MOST_TABS = 1_000
+_MOST_OF_VISITOR = 100
 _MOST_WAITING = 20  # parts that a slow browser has not taken; it is dropped, and comes back by itself
 _encode = msgspec.json.Encoder().encode
 
 Parts = Callable[[], Awaitable[dict[str, str]]]
+
+
+Part = tuple[str, str, bytes]
+"""Its id, what it says without ages, and the event that shows it: made once for all tabs of a view."""
+
+
+def part_of(name: str, html: str) -> Part:
+    return name, without_ages(html), b"event: part\ndata: %b\n\n" % _encode({"id": name, "html": html})
 
 
 class Tab:
@@ -46,13 +55,12 @@ class Tab:
         self._to_send.clear()
         return sent
 
-    def show(self, parts: dict[str, str]) -> None:
+    def show(self, parts: Sequence[Part]) -> None:
         """Send those parts that differ from what the tab shows, ages aside."""
-        for name, html in parts.items():
-            said = without_ages(html)
+        for name, said, event in parts:
             if self._shown.get(name) != said:
                 self._shown[name] = said
-                self._to_send.append(b"event: part\ndata: %b\n\n" % _encode({"id": name, "html": html}))
+                self._to_send.append(event)
         self._to_send.append(b": still here\n\n")
         if len(self._to_send) > _MOST_WAITING:
             self.dropped = True
@@ -73,11 +81,13 @@ class Live:
 
     def __init__(self) -> None:
         self._turns: dict[str | None, _Turns] = {}
+        self._visitors: Counter[str] = Counter()  # how many tabs each has open
 
     def stream(
         self,
         *,
         tenant: str | None,
+        visitor: str,
         view: str,
         parts: Parts,
         allowed: Callable[[], Awaitable[Any]],
@@ -88,11 +98,18 @@ class Live:
             turns = self._turns[tenant] = _Turns()
         if turns.count >= _MOST_TABS:
             raise Refused(429, f"{_MOST_TABS:,} tabs are open already", headers={"Retry-After": "30"})
+        if self._visitors[visitor] >= _MOST_OF_VISITOR:
+            said = f"{_MOST_OF_VISITOR:,} tabs are open with this key already"
+            raise Refused(429, said, headers={"Retry-After": "30"})
         tab = Tab()
+        self._visitors[visitor] += 1
         turns.add(view, parts, tab)
 
         def leave() -> None:
             turns.remove(view, tab)
+            self._visitors[visitor] -= 1
+            if not self._visitors[visitor]:
+                del self._visitors[visitor]
             if not turns.count and self._turns.get(tenant) is turns:
                 del self._turns[tenant]
                 turns.end()
@@ -146,7 +163,7 @@ class _Turns:
             # one that opens meanwhile shows a page that may be newer than what is read now
             tabs = tuple(view.tabs)
             try:
-                parts = await view.parts()
+                parts = [part_of(name, html) for name, html in (await view.parts()).items()]
             except (HeadwayError, Refused):
                 continue  # the tab shows that it is out of date; a reload shows the error
             except Exception as error:

@@ -141,6 +141,7 @@ class Site:
 
         return self._live.stream(
             tenant=key.tenant_id,
+            visitor=key.id,
             view=f"{key.id} {visit.tenant} {of.geturl()}",
             parts=parts,
             allowed=lambda: self._api.caller(request),

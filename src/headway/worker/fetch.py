@@ -29,6 +29,7 @@ from headway.worker.returned_claims import ReturnedClaims
 from headway.worker.run import Runner
 from headway.worker.served_queues import ServedQueues
 from headway.worker.settle import Settler
+from headway.worker.wake import News
 
 if TYPE_CHECKING:
     from headway.worker.metrics import WorkerMetrics
@@ -118,7 +119,7 @@ class Fetcher:
 
     # what brings the next claim forward
 
-    def wake(self, queue: str | None) -> bool:
+    def wake(self, queue: str | None, _: frozenset[News] = frozenset()) -> bool:
         """There is work in this queue, or somewhere (None); from any thread. Gives whether a slot is free."""
         if queue is not None and queue not in self._queues and self._served.served.serves(queue):
             with suppress(RuntimeError):

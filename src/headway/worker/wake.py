@@ -30,8 +30,12 @@ _FIRST, _PASSED_ON = b"1", b"2"
 EVENTS = "*events"
 """Stands for a queue where an event was emitted; no queue can have this name."""
 
-Listener = Callable[[str | None], bool]
-"""Gets the queue; returns whether this worker has a free slot there, so that no other needs to be woken."""
+News = tuple[str | None, str | None]
+"""The tenant and the kind of a job that was enqueued; None: not known."""
+
+Listener = Callable[[str | None, frozenset[News]], bool]
+"""Gets the queue, and what came there; returns whether this worker has a free slot there, so that no other needs to be
+woken."""
 
 
 class Wake:
@@ -42,11 +46,12 @@ class Wake:
         self._listeners: tuple[Listener, ...] = ()
         self._pid = 0
 
-    def poke(self, queue: str | None) -> None:
-        """Call it after the commit, so that a claim finds the job. None: any queue may have work."""
+    def poke(self, queue: str | None, news: frozenset[News] = frozenset()) -> None:
+        """Call it after the commit, so that a claim finds the job. None: any queue may have work. No news: what came is
+        not known."""
         # a forked child has a copy of the listeners, but their event loops run in the parent
         listeners = self._listeners if self._listeners and os.getpid() == self._pid else ()
-        taken = [listener(queue) for listener in listeners]
+        taken = [listener(queue, news) for listener in listeners]
         if self._hint is not None and queue is not None and True not in taken:
             self._hint(queue)
 

@@ -39,7 +39,7 @@ from headway.worker.served_queues import ServedQueues
 from headway.worker.settle import Settler
 from headway.worker.summary import Summary
 from headway.worker.trigger_runner import TriggerRunner
-from headway.worker.wake import EVENTS, HintListener, Wake, folder_of
+from headway.worker.wake import EVENTS, HintListener, News, Wake, folder_of
 from headway.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class Worker:
     def _on_hint(self, queue: str) -> bool:
         return self._on_emitted(queue) if queue == EVENTS else self._fetcher.wake(queue)
 
-    def _on_emitted(self, _: str | None) -> bool:
+    def _on_emitted(self, _: str | None, __: frozenset[News] = frozenset()) -> bool:
         """An event was emitted, by any thread of this process or by another one."""
         assert self._event_loop is not None
         self._event_loop.call_soon_threadsafe(self._trigger_runner.poke)

@@ -11,6 +11,7 @@ import pytest
 
 from headway import Headway
 from headway.api import Api
+from headway.api.workers import waiting as waiting_claims
 from headway.api.workers.caretaker import Caretaker
 from headway.errors import StoreUnavailable
 from headway.worker.trigger_runner import TriggerRunner
@@ -116,7 +117,7 @@ def test_a_client_that_goes_away_while_it_waits_takes_nobodys_turn(
         return msgspec.json.decode(sent[1]["body"])["jobs"]
 
     async def wait_for(count: int) -> None:
-        while api._workers._waiting is None or len(api._workers._waiting._waiting.get("mail", ())) != count:
+        while api._workers._waiting is None or api._workers._waiting.waiters("mail") != count:
             await asyncio.sleep(0.01)
 
     async def go() -> None:
@@ -181,3 +182,86 @@ def test_a_server_that_could_not_begin_to_work_leaves_no_connections(
         await app.aclose()
 
     asyncio.run(begin())
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_job_wakes_a_claim_that_can_take_it(
+    app: Headway, api: Api, client: Any, loop: asyncio.AbstractEventLoop, told: bool
+) -> None:
+    """Whoever has waited longer, for another tenant or other kinds, is left alone: `told` by the enqueue, or found."""
+    acme, other = app.tenant("acme"), app.tenant("other")
+    keys = {
+        "acme": acme.create_api_key("w", "worker").text,
+        "acme, reports": acme.create_api_key("w", "worker", kinds=["report"]).text,
+        "other": other.create_api_key("w", "worker").text,
+        "all": app.create_api_key("w", "worker").text,
+    }
+    kinds = {"all, orders": ["order@1"], "all, reports": ["report"]}
+    elsewhere = app if told else Headway(app.url)
+
+    async def claim(who: str) -> tuple[str, str] | None:
+        body = {"worker_id": str(uuid4()), "queues": ["mail"], "wait": 20, "kinds": kinds.get(who, [])}
+        ask = client(keys.get(who, keys["all"]))
+        said = await ask._ask("POST", "/api/v1/worker/jobs/claim", ask._headers, {"json": body})
+        jobs = said.json()["jobs"]
+        return (who, jobs[0]["kind"]) if jobs else None
+
+    async def until_waiting(count: int) -> Any:
+        while api._workers._waiting is None or api._workers._waiting.waiters("mail") != count:
+            await asyncio.sleep(0.01)
+        return api._workers._waiting
+
+    async def go() -> list[Any]:
+        others = [asyncio.create_task(claim("other")) for _ in range(5)]
+        waiting = await until_waiting(5)
+        order = ["acme, reports", "all, orders", "acme", "all, reports"]
+        tasks = []
+        for each in order:
+            tasks.append(asyncio.create_task(claim(each)))
+            await until_waiting(5 + len(tasks))
+        numbers = {each.number for each in waiting._waiting["mail"][other._visible_tenant]}
+        # each suits just one of those that still wait
+        jobs = [("acme", "welcome"), ("default", "report"), ("acme", "report"), ("default", "order")]
+        for served, (tenant, kind) in enumerate(jobs, 1):
+            payload = {"welcome": {"user_id": 1}, "order": {"n": 1}}.get(kind, {})
+            await asyncio.to_thread(elsewhere.tenant(tenant).enqueue, kind, payload, queue="mail")
+            while sum(each.done() for each in tasks) != served:
+                await asyncio.sleep(0.01)
+        assert {each.number for each in waiting._waiting["mail"][other._visible_tenant]} == numbers
+        api.stopping.set()
+        await asyncio.gather(*others)
+        return [each.result() for each in tasks]
+
+    found = loop.run_until_complete(go())
+    if elsewhere is not app:
+        elsewhere.close()
+    assert found == [
+        ("acme, reports", "report"),
+        ("all, orders", "order"),
+        ("acme", "welcome"),
+        ("all, reports", "report"),
+    ]
+
+
+def test_the_claims_of_one_tenant_wait_for_so_many_queues(
+    app: Headway, api: Api, client: Any, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_claims, "_MOST_OF_OWNER", 150)
+    keys = [app.tenant(name).create_api_key("w", "worker").text for name in ("acme", "acme", "other")]
+
+    async def claim(key: str) -> int:
+        body = {"worker_id": str(uuid4()), "queues": [f"q{n}" for n in range(100)], "wait": 20}
+        ask = client(key)
+        return int((await ask._ask("POST", "/api/v1/worker/jobs/claim", ask._headers, {"json": body})).status_code)
+
+    async def go() -> list[int]:
+        tasks = [asyncio.create_task(claim(key)) for key in keys]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        assert [each.result() for each in done] == [429]
+        while api._workers._waiting is None or api._workers._waiting.waiters("q0") != 2:
+            await asyncio.sleep(0.01)
+        api.stopping.set()
+        return [await each for each in tasks]
+
+    assert sorted(loop.run_until_complete(go())) == [200, 200, 429]
+    assert api._workers._waiting._named == {}

@@ -91,19 +91,21 @@ async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
 async def _claimed(
     call: Call[ClaimIn, None], worker_id: str, claim_id: str, queues: list[str], until: float, claiming: Claiming
 ) -> Claimed:
-    body = call.body
+    body, tenant_id = call.body, call.verbs._visible_tenant
+    kinds = frozenset(each.partition("@")[0] for each in body.kinds or call.key.kinds)
     waiting = await call.server.workers.waiting()
     gone = asyncio.ensure_future(call.gone())
     stopping = asyncio.ensure_future(call.server.stopping.wait())
     try:
         while True:
-            claims = await _claim(call, worker_id, claim_id, queues)
+            async with call.server.workers.turn(tenant_id):
+                claims = await _claim(call, worker_id, claim_id, queues)
             claiming.taken = keys_of(claims)
             if len(claims) >= body.limit:
-                for queue in queues:
-                    waiting.wake(queue)  # there may be more, for the next in line
+                waiting.wake_next(queues, tenant_id)
             kept = await _known(call, claims)
-            if kept or not await waiting.wait(queues, until=until, unless=(gone, stopping, claiming.left)):
+            unless = (gone, stopping, claiming.left)
+            if kept or not await waiting.wait(queues, tenant_id=tenant_id, kinds=kinds, until=until, unless=unless):
                 break
         worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
         if worker is None:
@@ -111,8 +113,7 @@ async def _claimed(
         answer = Claimed(await _shown(call, worker_id, kept), worker.lease_expires_at)
         if kept and (gone.done() or claiming.left.done()):  # as late as possible: nobody is there to run them
             await call.app.store.arun(call.app.store.ops.release(keys_of(kept), delay_ms=0))
-            for queue in queues:
-                waiting.wake(queue)
+            waiting.wake_next(queues, tenant_id)
             answer.jobs = []
         return answer
     finally:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from headway.api.wire.problems import Refused
 from headway.api.workers.caretaker import Caretaker
@@ -21,6 +22,7 @@ from headway.model.refusals import not_registered
 _KNOWN_S = 60.0  # a worker id that was reaped, and then taken by another key, is noticed after this
 _MOST = 10_000
 _MOST_QUEUES = 1_000  # of one worker: its row has them all
+_AT_ONCE = 4  # claims of one tenant
 _LAST_MOMENT_S = 5.0  # for the claims of a worker that leaves
 
 
@@ -40,6 +42,7 @@ class Gateway:
         self._app = app
         self._version = version
         self._known: OrderedDict[str, tuple[Any, set[str], float]] = OrderedDict()
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by tenant
         self._claiming: dict[str, set[Claiming]] = {}  # by worker
         self._starting = asyncio.Lock()
         self._caretaker: Caretaker | None = None
@@ -68,6 +71,18 @@ class Gateway:
         if caretaker is not None:
             with suppress(HeadwayError):  # its lease runs out by itself
                 await caretaker.stop()
+
+    @asynccontextmanager
+    async def turn(self, tenant_id: str | None) -> AsyncIterator[None]:
+        """A tenant's claims ask the database a few at a time, so that many of them do not keep others waiting."""
+        if tenant_id is None:
+            yield
+            return
+        turns = self._turns.get(tenant_id)
+        if turns is None:
+            turns = self._turns[tenant_id] = asyncio.Semaphore(_AT_ONCE)
+        async with turns:
+            yield
 
     @contextmanager
     def claiming(self, worker_id: str) -> Iterator[Claiming]:
@@ -125,9 +140,8 @@ class Gateway:
                 raise Refused(422, f"one worker claims from up to {_MOST_QUEUES:,} queues: start another one for these")
             store = self._app.store
             held: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id))
-            # listed as busy: the server polls for this worker, and counts itself in the fleet's pace
             serves = (dict.fromkeys(served, slots), slots)
-            await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=served, serves=serves))
+            await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=[], serves=serves))
             known.update(queues)
 
     async def _add(
@@ -148,7 +162,6 @@ class Gateway:
             metadata=_owner(key),
         )
         await store.arun(store.ops.register(worker))
-        await store.arun(store.ops.heartbeat(worker_id, running=0, busy=list(queues)))
 
     def forget(self, worker_id: str) -> None:
         """Look at the database at its next request."""

@@ -74,6 +74,14 @@ class Jobs(Protocol):
         arrivals, as a claim does. A queue that is reserved or at its limit may be among them."""
         ...
 
+    def first_in_line(
+        self, queues: Sequence[str], tenants: Sequence[tuple[str, str]]
+    ) -> Op[list[tuple[str, str, str]]]:
+        """The queue, tenant and kind of the first jobs to be claimed from these queues, and of the first of a tenant in
+        a queue, for these (queue, tenant): up to ten each, so that those who wait for such jobs can be told. First
+        processes arrivals, as a claim does. A queue that is reserved or at its limit may be among them."""
+        ...
+
     def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
         """Claim exactly this job, even though its queue is reserved under that id. None if it is not queued, if
         somebody else has reserved its queue, or if a partition or limit does not allow it. Raises `LeaseLost`."""

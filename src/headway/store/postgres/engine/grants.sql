@@ -32,6 +32,7 @@ begin
       headway.prune_errors,
       headway.claim,
       headway.claim_once,
+      headway.first_in_line,
       headway.take,
       headway.claimable,
       headway.running,

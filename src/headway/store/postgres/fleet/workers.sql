@@ -16,6 +16,7 @@ as $$
                     cross join headway.workers o
                    where me.id = p_worker
                      and o.lease_expires_at > p_now
+                     and o.metadata ->> 'key' is null -- over HTTP: the server polls for it, and counts itself
                    group by k.name) q),
          c.ids,
          c.fences,

@@ -10,6 +10,7 @@ from headway.store.postgres.engine.verbs import call, first, read
 
 CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
 
+_FIRST = "select * from headway.first_in_line($1::text[], $2::text[], $3::uuid[])"
 _LOGGED = """
 select j.id, j.fence, j.log_tail, j.log_end, j.log_said
   from headway.jobs j
@@ -35,6 +36,17 @@ class ClaimVerbs:
         def steps() -> Steps[list[str]]:
             rows = yield Statement("select headway.claimable($1::text[])", [list(queues)])
             return [name for (name,) in rows]
+
+        return Op(steps, writes=True)
+
+    def first_in_line(
+        self, queues: Sequence[str], tenants: Sequence[tuple[str, str]]
+    ) -> Op[list[tuple[str, str, str]]]:
+        of, ids = [queue for queue, _ in tenants], [tenant_id for _, tenant_id in tenants]
+
+        def steps() -> Steps[list[tuple[str, str, str]]]:
+            rows = yield Statement(_FIRST, [list(queues), of, ids])
+            return [(queue, tenant_id, kind) for queue, tenant_id, kind in rows]
 
         return Op(steps, writes=True)
 

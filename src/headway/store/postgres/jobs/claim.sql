@@ -308,6 +308,50 @@ begin
 end
 $$;
 
+-- The queue, tenant and kind of the first jobs to be claimed from these queues, and of the first of p_tenants in the queues
+-- p_of, by the index of tenants: up to ten each. First processes what arrived, as a claim does; no other writes.
+create function headway.first_in_line(p_queues text[], p_of text[], p_tenants uuid[])
+returns table (queue text, tenant_id uuid, kind text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set lock_timeout = '5s'
+as $$
+begin
+  perform from headway.arrivals limit 1;
+  if found then
+    perform headway.process_arrivals();
+  end if;
+  return query
+    select f.queue, f.tenant_id, f.kind
+      from (
+        select j.queue, j.tenant_id, j.kind
+          from unnest(p_queues) as q (name)
+          cross join lateral (
+            select j.queue, j.tenant_id, j.kind
+              from headway.jobs j
+             where j.queue = q.name and j.status = 'queued' and j.limited_by is null
+             order by j.priority, j.position, j.id
+             limit 10) j
+        union
+        select j.queue, j.tenant_id, j.kind
+          from unnest(p_of, p_tenants) as t (queue, id)
+          cross join lateral (
+            select j.queue, j.tenant_id, j.kind
+              from headway.jobs j
+             where j.queue = t.queue and j.tenant_id = t.id and j.fair and j.status = 'queued' and j.limited_by is null
+             order by j.priority, j.position, j.id
+             limit 10) j
+      ) f
+     where not exists (select from headway.queues p where p.name = f.queue and p.paused_at is not null);
+end
+$$;
+
 -- Every job that a worker is running; of one tenant, if p_tenant is given.
 create function headway.running(p_worker uuid, p_tenant uuid default null) returns table (id uuid, fence integer)
 language sql stable security definer

@@ -60,6 +60,8 @@ select served.key, count(*)
 from workers
 join json_each(workers.queues) as served
 where workers.lease_expires_at > ?1
+  -- over HTTP: the server polls for it, and counts itself
+  and json_extract(workers.metadata, '$.key') is null
   and not exists (
     select 1
     from json_each(workers.busy) as full

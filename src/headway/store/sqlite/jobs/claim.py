@@ -117,6 +117,17 @@ class ClaimVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
+    def first_in_line(
+        self, queues: Sequence[str], tenants: Sequence[tuple[str, str]]
+    ) -> Op[list[tuple[str, str, str]]]:
+        asked = (json_list(queues), json_list(tenants))
+
+        def steps() -> Steps[list[tuple[str, str, str]]]:
+            rows = yield Statement(_SQL["first_in_line"], (*asked, self._clock.now()))
+            return [(queue, tenant_id, kind) for queue, tenant_id, kind in rows]
+
+        return SqliteOp(steps, writes=False)
+
     def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
         def steps() -> Steps[Claim | None]:
             now = self._clock.now()

@@ -85,6 +85,40 @@ where exists (
       and paused_at is not null
   );
 
+-- part: may_start
+jobs.status = 'queued'
+and jobs.limited_by is null
+and (jobs.expires_at is null or jobs.expires_at > ?3)
+
+-- name: first_in_line
+select queue, tenant_id, kind
+from (
+  select first.queue, first.tenant_id, first.kind
+  from json_each(?1) as asked
+  join jobs as first on first.rowid in (
+    select jobs.rowid
+    from jobs indexed by jobs_claim
+    where jobs.queue = asked.value
+      and {may_start}
+    order by jobs.priority, jobs.position, jobs.id
+    limit 10
+  )
+  union
+  select first.queue, first.tenant_id, first.kind
+  from json_each(?2) as asked
+  join jobs as first on first.rowid in (
+    select jobs.rowid
+    from jobs indexed by jobs_fair
+    where jobs.queue = json_extract(asked.value, '$[0]')
+      and jobs.tenant_id = json_extract(asked.value, '$[1]')
+      and jobs.fair = 1
+      and {may_start}
+    order by jobs.priority, jobs.position, jobs.id
+    limit 10
+  )
+)
+where queue not in (select name from queues where paused_at is not null);
+
 -- part: first
 -- the first ?3 jobs of the queue ?1 that may start at ?2
 status = 'queued'
