@@ -56,6 +56,12 @@ def version_1() -> frozenset[str]:
     return frozenset(_lines((_FOLDER / "engine/migrations/0001.catalogue").read_text("utf-8")))
 
 
+def without(some: Iterable[str], others: Iterable[str]) -> frozenset[str]:
+    """The parts that the others lack. A dump writes conditions with other parentheses than the server had."""
+    there = {re.sub("[()]", "", part) for part in others}
+    return frozenset(part for part in some if re.sub("[()]", "", part) not in there)
+
+
 def write(parts: Iterable[str]) -> str:
     """The text of such a file."""
     return "".join(part.replace("\\", "\\\\").replace("\n", "\\n") + "\n" for part in sorted(parts))
@@ -117,7 +123,7 @@ def repair(have: frozenset[str]) -> Iterator[str | tuple[str, str]]:
     Also gives (table, column), or (table, "") of what goes: it has to be empty. Raises `LookupError` for unknown parts.
     """
     want, made = version_1(), script("engine/migrations/0001.up.sql")
-    lacks, extra = want - have, have - want
+    lacks, extra = without(want, have), without(have, want)
     lacking = {name_of(part) for part in lacks}
     tables = {name_of(part)[2] for part in have if part.startswith("table ")}
     new = {name for kind, _, name in lacking if kind == "table"} - tables
