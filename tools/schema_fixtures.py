@@ -1,4 +1,4 @@
-"""Makes the fixtures of a landed schema by the code of its time: a SQLite file and a PostgreSQL dump, with work in them.
+"""Makes fixtures of a landed schema by the code of its time: a SQLite file and a PostgreSQL dump, with work in them.
 
     python tools/schema_fixtures.py REVISION NAME
 

@@ -1,3 +1,4 @@
+-- locks: audit, for as long as an index of its rows takes
 -- what changed, by whom in words, and the chain: a batch of entries is sealed once they are committed
 alter table headway.audit
   add column actor_name text, -- of a key, its name; of a bound login, who it says it is

@@ -1,3 +1,4 @@
+-- locks: audit, for as long as an index of its rows takes
 -- what changed (JSON: the old and the new value of each field, by its name), by whom in words, and the chain: a batch of
 -- entries is sealed once they are committed. seal: the number in audit_seals, null: not sealed yet; hash: of the sealed
 -- entry; once it is erased, only this tells what it said
