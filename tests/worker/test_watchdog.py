@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -119,3 +121,32 @@ def test_code_of_handlers_is_told_apart_from_the_engines(run: Any, monkeypatch: 
     said: list[str] = []
     run(main())
     assert said == ["engine", "code"] * 2
+
+
+COLLECTS = """
+import asyncio, gc, threading, time
+from headway.worker.watchdog import Watchdog
+
+def let_others_run(phase, info):
+    if threading.current_thread().name == "headway-watchdog":
+        time.sleep(0.0005)
+
+async def main():
+    dog = Watchdog(sample_s=0.0001)
+    dog.start()
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(1)
+    for _ in range(500):
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0)
+    dog.stop()
+
+asyncio.run(main())
+"""
+
+
+def test_threads_start_while_the_watchdog_collects_garbage() -> None:
+    """In a process of its own: before Python 3.12 a collection in the look ended it, or stopped it for ever."""
+    subprocess.run([sys.executable, "-c", COLLECTS], check=True, timeout=60)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -27,6 +29,7 @@ HELD_S = 0.02
 BLOCKED_S = 1.0
 _BUSY_S = 0.002  # of CPU time since the last look
 _FRAMES = 12  # of a stack that are shown
+_LOOKING = threading.Lock()  # for all watchdogs of the process: the collector is one for all
 _OURS = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(each) for each in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -93,7 +96,8 @@ class Watchdog:
                 if time.monotonic() - mark.asked_at > BLOCKED_S and not mark.told:
                     mark.told = True
                     self._tell_of_block(time.monotonic() - mark.asked_at)
-            self._look(cpu)
+            with _others_frames():
+                self._look(cpu)
             last = cpu
             busy_s = self._sample_s or min(SAMPLE_S, TICK_S)
             pause = busy_s if is_busy or self._suspect is not None else TICK_S
@@ -144,10 +148,11 @@ class Watchdog:
 
     def _tell_of_block(self, blocked_s: float) -> None:
         fields = dict(self._job_of(asyncio.current_task(self._loop)))
-        frame = sys._current_frames().get(self._thread_id)
-        if frame is not None:
-            at = traceback.extract_stack(frame)[-1]
-            fields["at"] = f"{at.filename}:{at.lineno} in {at.name}: {at.line}"
+        with _others_frames():
+            frame = sys._current_frames().get(self._thread_id)
+            if frame is not None:
+                at = traceback.extract_stack(frame)[-1]
+                fields["at"] = f"{at.filename}:{at.lineno} in {at.name}: {at.line}"
         log.warning(
             f"the event loop has been blocked for {blocked_s:.1f}s: everything in this process waits for this code; "
             "make it a plain def, which runs in a thread, or await what it waits for",
@@ -179,6 +184,25 @@ class _Suspect:
         self.held_s = 0.0
         self.by = ""
         self.stack = ""
+
+
+@contextmanager
+def _others_frames() -> Iterator[None]:
+    """While a thread looks at another one's frames.
+
+    Before Python 3.12 any allocation may collect garbage, and let other threads run: within `sys._current_frames` one
+    that starts a thread then waits for ever (gh-106883), and within `f_back` the frame that it reads may be gone."""
+    if sys.version_info >= (3, 12):
+        yield
+        return
+    with _LOOKING:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _stack(frame: FrameType | None) -> list[FrameType]:
