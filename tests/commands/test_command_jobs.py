@@ -14,12 +14,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace as replace_in
 
 from headway.commands import CommandKind
 from headway.errors import CommandFailed
 from tests import sizes_and_seeds
 from tests.commands.command_scripts import ARGV, run, script
 from tests.commands.supervised_programs import DAEMON, DEAF, SLEEP, marked, supervisors_of
+from tests.tenant_ids import tenant_id
 from tests.worker_harness import WorkerHarness
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a subreaper and /proc")
@@ -388,3 +390,17 @@ def test_a_line_of_output_is_shown_before_the_program_ends(lite: WorkerHarness, 
 
     lite.while_working(lite.worker(), story)
     assert read == "".join(f"line {n}\n" for n in range(read.count("\n")))
+
+
+def test_a_tenant_that_the_file_does_not_list_runs_nothing(harness: WorkerHarness, declare: Declare) -> None:
+    """Whatever stands in the database, where an operator may have let more tenants enqueue it."""
+    kind = declare(harness, argv=script("print('ran')"), tenants=["acme", tenant_id("initech")], max_attempts=3)
+    ids = harness.enqueue(
+        *(replace_in(kind.build(), tenant=name, tenant_id=tenant_id(name)) for name in ("acme", "globex", "initech"))
+    )
+    harness.drain()
+    acme, globex, initech = map(harness.get, ids)
+    assert (acme.error, initech.error) == (None, None)
+    assert (acme.status, initech.status) == ("succeeded", "succeeded")
+    assert (globex.status, globex.tries, harness.last(globex.id).stdout_tail) == ("dead", 1, None)
+    assert globex.error == "cmd was not run: its tenants in headway.toml of this worker do not list globex"

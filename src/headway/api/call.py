@@ -124,7 +124,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
         if self.key.role == "superadmin":
             return
         try:
-            self.app._definitions.check_bounds(kind, options)
+            self.verbs._definitions.check_bounds(kind, options)
         except NotAllowed as error:
             raise Refused(403, str(error), code="NotAllowed") from None
 

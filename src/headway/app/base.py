@@ -187,8 +187,9 @@ class VerbBase(TenantLookup):
     def learn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
         if self._definitions.are_stale:
-            op = self._store.ops.definitions(None)
-            found = self._run(op, conn)
+            # also what this tenant does not see: all tenants share what was read
+            op = self._whole_store.ops.definitions(None)
+            found = self._whole_store.run(op) if conn is None else self._whole_store.run_in(conn, op)
             self._definitions.replace(found)
 
     def learn_again(self, conn: Any) -> None:

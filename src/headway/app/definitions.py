@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from headway.app.base import VerbBase, then
-from headway.define.checks import integer, timeout
+from headway.define.checks import integer, tenants, timeout
 from headway.define.checks import name as checked_name
 from headway.define.enqueuer_may import bounds
 from headway.define.option_types import DefinitionChanges
@@ -23,11 +23,12 @@ _CHANGES = tuple(DefinitionChanges.__annotations__)
 
 
 class DefinitionVerbs(VerbBase):
-    """Definitions belong to all tenants. Every process picks up a change within seconds."""
+    """Definitions belong to all tenants, unless they name theirs: `app.tenant(name)` sees no others. Every process
+    picks up a change within seconds."""
 
     def definitions(self) -> list[Definition]:
         """Every stored kind: those that workers declared, and those that operators created."""
-        return self._run(self._store.ops.definitions(None))
+        return self._run(self._listed_definitions())
 
     def get_definition(self, kind: str) -> Definition:
         """What is stored about a kind; raises `NotFound`."""
@@ -47,7 +48,8 @@ class DefinitionVerbs(VerbBase):
         conn: Any = None,
         **changes: Unpack[DefinitionChanges],
     ) -> Definition:
-        """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
+        """Change description, schema, timeout, max_attempts, queue, enqueuer_may, tenants or active of a kind, for new
+        jobs.
 
         A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
         A kind that no worker has declared yet is created. With `if_match` only if its `revision` is one of these;
@@ -62,9 +64,14 @@ class DefinitionVerbs(VerbBase):
         self._run(self._delete_definition(kind, actor), conn)
         self._definitions.expire()
 
+    def _listed_definitions(self, kinds: Sequence[str] | None = None) -> Op[list[Definition]]:
+        tenant_id = self._visible_tenant
+        op = self._store.ops.definitions(kinds)
+        return op if tenant_id is None else then(op, lambda found: [each for each in found if each.is_for(tenant_id)])
+
     def _definition(self, kind: str) -> Op[Definition]:
         return then(
-            self._store.ops.definitions([checked_name(kind, "kind")]),
+            self._listed_definitions([checked_name(kind, "kind")]),
             lambda found: found[0] if found else _missing(kind),
         )
 
@@ -115,6 +122,8 @@ def _checked(option: str, value: Any) -> dict[str, Any]:
             return {option: checked_name(value, option)}
         case "enqueuer_may":
             return {option: encode(bounds(value), limit=_SCHEMA_LIMIT, what=option)}
+        case "tenants":
+            return {option: tenants(value, option)}
         case "active":
             if not isinstance(value, bool):
                 raise InvalidJob(f"active={value!r} must be True or False")

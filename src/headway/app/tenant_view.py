@@ -74,7 +74,7 @@ class TenantView(Verbs):
 
     @property
     def _definitions(self) -> Definitions:  # type: ignore[override]
-        return self._app._definitions
+        return self._app._definitions.seen_by(self._visible_tenant)
 
     @property
     def _places(self) -> Places:  # type: ignore[override]

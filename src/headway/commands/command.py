@@ -23,7 +23,7 @@ KIND_OPTIONS = (
     *("queue", "priority", "max_attempts", "max_losses", "backoff", "delivery"),
     *("train", "partition", "concurrency", "concurrency_key", "rate", "rate_key", "burst", "enqueuer_may", "tags"),
     *("unique_key", "unique_by", "unique_scope", "unique_group", "unique_for", "on_conflict", "replace"),
-    *("debounce", "debounce_max"),
+    *("debounce", "debounce_max", "tenants"),
 )
 """The options that the kind gets unchanged, as in `@app.job(…)`."""
 KEYS = (

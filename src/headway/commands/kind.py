@@ -88,6 +88,8 @@ class CommandKind(ConfiguredKind):
     # running it
 
     async def _run(self, ctx: Context, fields: dict[str, Any]) -> Any:
+        if not self.is_for(ctx):
+            raise CommandFailed(self.refusal(ctx), retry=False)
         try:
             order = self._order(ctx, fields)
         except InvalidPayload as error:

@@ -12,12 +12,12 @@ from headway.define.configured_kind import ConfiguredKind
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
 from headway.define.toml_table import Table
-from headway.errors import ConfigError, InvalidJob, InvalidPayload
+from headway.errors import ConfigError, ConnectorFailed, InvalidJob, InvalidPayload
 from headway.store.run import Store
 
 KIND_OPTIONS = (
     *("queue", "priority", "max_attempts", "max_losses", "backoff", "timeout", "concurrency", "rate", "burst"),
-    *("enqueuer_may", "tags", "retention"),
+    *("enqueuer_may", "tags", "retention", "tenants"),
 )
 """The keys of a connector's section that its kind gets unchanged, as in `@app.job(…)`."""
 
@@ -47,6 +47,8 @@ class ConnectorKind(ConfiguredKind):
         perform = self.perform
 
         async def connector(_ctx: Context, **fields: Any) -> Any:
+            if not self.is_for(_ctx):
+                raise ConnectorFailed(self.refusal(_ctx), retry=False)
             return await perform(_ctx, fields)
 
         name = f"connector.{self.connector}"

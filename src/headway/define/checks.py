@@ -15,7 +15,7 @@ from headway.errors import InvalidJob, InvalidPayload, NotFound
 from headway.model import tags as model_tags
 from headway.model.codec import check_text, encode
 from headway.model.duration import to_ms
-from headway.model.ids import DEFAULT_TENANT_ID, as_id, known_id, tenant_ref
+from headway.model.ids import DEFAULT_TENANT_ID, as_id, is_id, known_id, tenant_ref
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.rate import COUNT_LIMIT, parse_rate
 
@@ -24,6 +24,7 @@ Check = Callable[[Any, str], dict[str, Any]]
 META_LIMIT = 65_536
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/-]{0,127}\Z")
 _CAP_MS = 3_600_000
+_MOST_TENANTS = 1_000
 _BATCH_WAIT_LIMIT_MS = 60_000
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
@@ -36,6 +37,20 @@ def name(value: object, what: str) -> str:
             "'.', '_', '-', ':' and '/', starting with a letter, a digit or '_'"
         )
     return value
+
+
+def tenants(value: object, what: str) -> tuple[str, ...] | None:
+    """Those whose jobs may be of a kind, by name or id; None: every tenant's."""
+    if value is None:
+        return None
+    if isinstance(value, str | UUID) or not isinstance(value, Collection) or isinstance(value, bytes | dict):
+        raise InvalidJob(f"{what}={value!r} is not a list of tenants: give their names or ids, like ['acme']")
+    if not value:
+        raise InvalidJob(f"{what} is empty: name the tenants whose jobs may be of it, or leave it out for all of them")
+    if len(value) > _MOST_TENANTS:
+        raise InvalidJob(f"{what} has {len(value):,} tenants: a kind is for at most {_MOST_TENANTS:,}, or for all")
+    ids = {str(UUID(each)) for each in value if isinstance(each, str) and is_id(each)}
+    return tuple(sorted(ids | {tenant_ref(each) for each in value if not isinstance(each, str) or not is_id(each)}))
 
 
 def aliases(value: object, own: str) -> tuple[str, ...]:

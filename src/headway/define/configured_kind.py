@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headway.define.arguments import ArgumentsOfCall
+from headway.define.context import Context
 from headway.define.kind import Kind
 from headway.errors import InvalidPayload, PayloadMismatch
 from headway.model.codec import decode
@@ -26,6 +27,14 @@ class ConfiguredKind(Kind[..., Any]):
         except PayloadMismatch as error:
             raise InvalidPayload(str(error)) from error
         return self._arguments.unpack(payload)
+
+    def is_for(self, ctx: Context) -> bool:
+        """Whether headway.toml lets jobs of this tenant run, whatever the stored definition says."""
+        tenants = self.options.tenants
+        return tenants is None or ctx.tenant in tenants or ctx.claim.tenant_id in tenants
+
+    def refusal(self, ctx: Context) -> str:
+        return f"{self.name} was not run: its tenants in headway.toml of this worker do not list {ctx.tenant}"
 
     def _finish(self, payload: str) -> NewJob:
         self._check(payload)

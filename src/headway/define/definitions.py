@@ -68,6 +68,7 @@ def definition_of(kind: AnyKind) -> NewDefinition:
         max_attempts=options.max_attempts,
         queue=options.queue,
         enqueuer_may=msgspec.json.encode(options.enqueuer_may).decode(),
+        tenants=options.tenants,
         policy=msgspec.json.encode(policy).decode(),
         computed=not _is_declared(options.made_keys) or (start is not None and start.moves),
     )
@@ -90,26 +91,46 @@ def _made(kind: AnyKind) -> dict[str, Any]:
 class Definitions:
     """The stored definitions as this process last read them: new jobs follow them."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, of: Definitions | None = None, tenant_id: str = "") -> None:
         self._registry = registry
-        self._known: dict[str, Definition] = {}
+        self._of = of  # what a tenant sees of these
+        known = {} if of is None else of._known
+        self._known: dict[str, Definition] = {kind: each for kind, each in known.items() if each.is_for(tenant_id)}
+        self._seen_by: dict[str, Definitions] = {}
         self._schemas: dict[str, Schema] = {}
         self._rows: dict[str, tuple[Options, NewJob]] = {}  # what a job of the kind is like, without options of its own
         self._builders: dict[tuple[str, int, int | None], _Builder] = {}  # of jobs without options, as most are
         self._read_at = -FRESH_S
         self.fingerprint: str | None = None  # their number and the sum of their revisions, as `Due.defined` has it
 
+    def seen_by(self, tenant_id: str | None) -> Definitions:
+        """The same without those that are not for this tenant; None: all of them."""
+        if tenant_id is None or all(each.tenants is None for each in self._known.values()):
+            return self
+        found = self._seen_by.get(tenant_id)
+        if found is None:
+            found = self._seen_by[tenant_id] = Definitions(self._registry, of=self, tenant_id=tenant_id)
+        return found
+
     @property
     def are_stale(self) -> bool:
         """Whether they must be read again before an enqueue."""
+        if self._of is not None:
+            return self._of.are_stale
         return time.monotonic() - self._read_at >= FRESH_S
 
     def expire(self) -> None:
         """Read them again before the next enqueue."""
         self._read_at = -FRESH_S
+        if self._of is not None:
+            self._of.expire()
 
     def replace(self, found: list[Definition]) -> None:
         """Replace what was known by what was read: all stored definitions."""
+        if self._of is not None:
+            self._of.replace(found)
+            return
+        self._seen_by.clear()
         self._read_at = time.monotonic()
         self.fingerprint = f"{len(found)}/{sum(each.revision for each in found)}"
         self._known = {each.kind: each for each in found}
@@ -132,7 +153,8 @@ class Definitions:
         known = self._registry.get(kind)
         if known is not None:
             return None if known.schema is None else known.schema.source
-        definition = self._known.get(kind)
+        # also of a kind that the tenant does not see any more: it says what is masked in jobs that are there
+        definition = (self._of or self)._known.get(kind)
         return None if definition is None else definition.schema
 
     def build(

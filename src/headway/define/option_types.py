@@ -73,6 +73,7 @@ class MachineOptions(_JobOptions, total=False):
     discard_on: Errors
     schema: Mapping[str, Any]
     retention: Retention
+    tenants: Collection[str | UUID] | None
     enqueuer_may: Mapping[str, Any]
     spill: bool
 
@@ -265,6 +266,7 @@ class DefinitionChanges(TypedDict, total=False):
     max_attempts: int
     queue: str
     enqueuer_may: Mapping[str, Any] | None
+    tenants: Collection[str | UUID] | None
     active: bool
 
 

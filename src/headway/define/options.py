@@ -81,6 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema | None = None
     batch: int | None = None  # how many calls its function takes at once; None: one call, as its arguments
     batch_wait_ms: int | None = None
+    tenants: tuple[str, ...] | None = None  # whose jobs may be of it, by name or id; None: every tenant's
     enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
     retention: Mapping[str, int] = msgspec.field(default_factory=dict)  # milliseconds by status; the definition has it
     spill: bool = False  # a payload or result over the limit becomes an artifact
@@ -337,6 +338,7 @@ _KIND: dict[str, checks.Check] = {
     "batch": lambda value, option: {option: checks.integer(value, option, 1, 10_000)},
     "batch_wait": checks.batch_wait,
     "retention": lambda value, option: {option: ages_of(value, option)},
+    "tenants": lambda value, option: {option: checks.tenants(value, option)},
     "enqueuer_may": lambda value, option: {option: enqueuer_may.bounds(value, option)},
     "spill": checks.switch,
 }

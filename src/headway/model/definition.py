@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 _IDS = uuid.UUID("6ad2b3d0-1f0f-4b0e-9a57-0c9d6c0f1e5b")
-FIELDS = ("description", "schema", "timeout_ms", "max_attempts", "queue", "enqueuer_may")
+FIELDS = ("description", "schema", "timeout_ms", "max_attempts", "queue", "enqueuer_may", "tenants")
 """What an operator may change; a field that was changed no longer follows the code."""
 
 
@@ -23,6 +23,7 @@ class NewDefinition(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = 5
     queue: str = "default"
     enqueuer_may: str = "{}"  # JSON text: the bounds of options that untrusted enqueuers may set
+    tenants: tuple[str, ...] | None = None  # names or ids of those whose jobs may be of it; None: all
     policy: str = "{}"  # JSON text: the other fields of NewJob that the kind sets, where they are not the default
     computed: bool = False  # keys of its jobs are made by code: only a process that has the kind can enqueue it right
 
@@ -45,6 +46,12 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     revision: int  # goes up with every write
     created_at: datetime
     updated_at: datetime
+    tenants: tuple[str, ...] | None = None  # names or ids of those whose jobs may be of it; None: all
+    tenant_ids: tuple[str, ...] | None = None  # the ids of those that there are
+
+    def is_for(self, tenant_id: str) -> bool:
+        """Whether jobs of this tenant may be of the kind; for others it is as if there were no such kind."""
+        return self.tenant_ids is None or tenant_id in self.tenant_ids
 
     @property
     def id(self) -> str:
@@ -61,5 +68,6 @@ class DefinitionChange(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int | msgspec.UnsetType = msgspec.UNSET
     queue: str | msgspec.UnsetType = msgspec.UNSET
     enqueuer_may: str | msgspec.UnsetType = msgspec.UNSET  # JSON text
+    tenants: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
     active: bool | msgspec.UnsetType = msgspec.UNSET
     reset: tuple[str, ...] = ()  # fields that follow the code again

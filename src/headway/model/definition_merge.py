@@ -12,7 +12,7 @@ import msgspec
 
 from headway.model.definition import FIELDS, Definition, NewDefinition
 
-COLUMNS = (*Definition.__struct_fields__, "code")
+COLUMNS = (*(name for name in Definition.__struct_fields__ if name != "tenant_ids"), "code")
 _NOTHING = msgspec.Raw(b"null")
 
 
@@ -25,12 +25,14 @@ class _Code(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     queue: str
     enqueuer_may: msgspec.Raw
+    tenants: tuple[str, ...] | None = None
 
     def values(self) -> dict[str, Any]:
         schema = bytes(self.schema).decode()
         return {name: getattr(self, name) for name in FIELDS} | {
             "schema": None if schema == "null" else schema,
             "enqueuer_may": bytes(self.enqueuer_may).decode(),
+            "tenants": _listed(self.tenants),
         }
 
 
@@ -51,6 +53,8 @@ def changed(
     row = row or _unwritten(kind, now)
     names = (_changed(row) - set(reset)) | (values.keys() & set(FIELDS))
     text = msgspec.json.encode([name for name in FIELDS if name in names]).decode()
+    if "tenants" in values:
+        values = {**values, "tenants": _listed(values["tenants"])}
     return {**row, **_back_to_code(row, reset), **values, "changed": text}
 
 
@@ -64,7 +68,11 @@ def _unwritten(kind: str, now: int) -> dict[str, Any]:
 
 def _said(said: NewDefinition) -> dict[str, Any]:
     """The declared values, as stored."""
-    values = msgspec.structs.asdict(said) | {"computed": int(said.computed), "origin": "code"}
+    values = msgspec.structs.asdict(said) | {
+        "computed": int(said.computed),
+        "origin": "code",
+        "tenants": _listed(said.tenants),
+    }
     code = _Code(
         description=said.description,
         schema=_NOTHING if said.schema is None else msgspec.Raw(said.schema.encode()),
@@ -72,8 +80,13 @@ def _said(said: NewDefinition) -> dict[str, Any]:
         max_attempts=said.max_attempts,
         queue=said.queue,
         enqueuer_may=msgspec.Raw(said.enqueuer_may.encode()),
+        tenants=said.tenants,
     )
     return values | {"code": msgspec.json.encode(code).decode()}
+
+
+def _listed(tenants: Iterable[str] | None) -> str | None:
+    return None if tenants is None else msgspec.json.encode(list(tenants)).decode()
 
 
 def _back_to_code(row: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:

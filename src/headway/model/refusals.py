@@ -16,6 +16,7 @@ from headway.errors import (
     NotFound,
     QueueFull,
     TenantSuspended,
+    UnknownKind,
 )
 from headway.model.status import FINISHED, Status
 from headway.shell import command
@@ -30,6 +31,13 @@ def id_taken(what: str, id_: str) -> InvalidJob:
 
 def kind_inactive(kind: str) -> NotAllowed:
     return NotAllowed(f'kind "{kind}" is not active: nothing was enqueued; {command("definitions activate", kind)}')
+
+
+def kind_unknown(kind: str) -> UnknownKind:
+    """Also for one that is not for the tenant, which does not learn that others have it."""
+    return UnknownKind(
+        f'kind "{kind}" has no definition: nothing was enqueued; start a worker that has it, which declares it'
+    )
 
 
 def unique_key_taken(key: str, kind: str, holder: str, status: Status) -> Duplicate:

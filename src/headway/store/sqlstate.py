@@ -17,6 +17,7 @@ from headway.errors import (
     SchemaMissing,
     StoreMoved,
     TenantSuspended,
+    UnknownKind,
 )
 
 _REFUSALS: dict[str, type[HeadwayError]] = {
@@ -28,6 +29,7 @@ _REFUSALS: dict[str, type[HeadwayError]] = {
     "HW007": InvalidPayload,
     "HW008": TenantSuspended,
     "HW009": StoreMoved,
+    "HW010": UnknownKind,
 }
 _UNDEFINED = frozenset({"3F000", "42883", "42P01"})  # schema, function, table
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)

@@ -26,6 +26,11 @@ def a_kind_that_is_not_active_in_a_batch(db: Any) -> None:
     db.enqueue_all([new_job(id=A, kind="other"), new_job(id=B), new_job(id=C, kind="mail")])
 
 
+def a_kind_that_is_for_other_tenants(db: Any) -> None:
+    db.change_definition("mail", tenants=("acme",))
+    db.enqueue(id=A)
+
+
 def a_job_id_that_another_tenant_has(db: Any) -> None:
     db.enqueue(id=A, tenant="acme")
     db.enqueue(id=A)

@@ -20,6 +20,7 @@ CODE = NewDefinition(
     max_attempts=2,
     queue="billing",
     enqueuer_may='{"timeout": 300000, "queue": ["billing", "slow"]}',
+    tenants=("acme", "00000000-0000-4000-8000-000000000005"),
     policy='{"priority": 3, "backoff_base_ms": 4, "train": "t"}',
     computed=True,
 )
@@ -42,6 +43,7 @@ OPERATOR = {
     "max_attempts": 22,
     "queue": "q-23",
     "enqueuer_may": '{"partition": true}',
+    "tenants": ("globex",),
 }
 
 
@@ -81,6 +83,7 @@ def test_every_field_of_a_definition_is_stored(db):
         "revision": 1,
         "created_at": written_at,
         "updated_at": written_at,
+        "tenant_ids": (),
     }
     assert list(stored.schema) == list(msgspec.json.decode(ODD_JSON))
 
@@ -95,6 +98,7 @@ def test_a_plain_definition_has_the_documented_defaults(db):
         "max_attempts": 5,
         "queue": "default",
         "enqueuer_may": {},
+        "tenants": None,
     }
     assert (stored.policy, stored.computed, stored.active, stored.changed) == ({}, False, True, ())
 

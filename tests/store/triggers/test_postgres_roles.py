@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.errors import HeadwayError, NotAllowed
+from headway.errors import HeadwayError, NotAllowed, UnknownKind
 from headway.model.definition import NewDefinition
 from headway.store.postgres.store import PostgresStore
 from tests.store.engine.test_postgres_roles import ACME, GLOBEX, Roles
@@ -214,6 +214,23 @@ def test_definitions_are_read_by_all_and_written_by_workers(
     owner.change_definition("mail", active=False)
     with pytest.raises(NotAllowed, match="is not active"):
         acme.enqueue(kind="mail", tenant="acme")
+
+
+def test_a_login_sees_no_definition_of_other_tenants(owner: Any, login: Callable[..., Any]) -> None:
+    may = '{"timeout": 300000}'
+    owner.declare(NewDefinition(kind="mail", tenants=("acme",), enqueuer_may=may), NewDefinition(kind="open"))
+    acme, globex = login("acme"), login("app", GLOBEX)
+    assert [each.kind for each in acme.definitions()] == ["mail", "open"]
+    assert [each.kind for each in globex.definitions()] == ["open"]
+    acme.enqueue(kind="mail", tenant="acme", timeout_ms=1_000)
+    for kind in ("mail", "nowhere"):  # the same answer as for a kind that there is not
+        with pytest.raises(NotAllowed) as refused:
+            globex.enqueue(kind=kind, tenant="globex", timeout_ms=1_000)
+        assert (
+            str(refused.value).replace(kind, "K").startswith('kind "K" has no definition that lets its enqueuers set')
+        )
+    with pytest.raises(UnknownKind):
+        globex.enqueue(kind="mail", tenant="globex")
 
 
 def test_the_tick_is_a_workers(owner: Any, login: Callable[..., Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,7 +33,10 @@ DefinitionView = msgspec.defstruct(
 )
 
 
-def definition_view(found: Definition) -> dict[str, Any]:
+def definition_view(found: Definition, *, whole: bool = True) -> dict[str, Any]:
+    """`whole`: with the tenants that it is for, which only super admins see."""
+    if not whole:
+        found = msgspec.structs.replace(found, tenants=None, tenant_ids=None)
     return {
         "id": found.id,
         "key": found.kind,
@@ -57,6 +61,7 @@ class DefinitionChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     max_attempts: int | U = msgspec.UNSET
     queue: str | U = msgspec.UNSET
     enqueuer_may: dict[str, Any] | U = msgspec.UNSET
+    tenants: list[str] | U | None = msgspec.UNSET
     is_active: bool | U = msgspec.UNSET
     active: bool | U = msgspec.UNSET
     reset: list[str] | U = msgspec.UNSET
@@ -76,7 +81,7 @@ async def list_definitions(call: Call[None, PageQuery]) -> Listed:
 @routes.get("/definitions/{id}", roles=EVERYBODY, answers={200: DefinitionView}, problems=(404,), tagged=True)
 async def get_definition(call: Call[None, None]) -> Answer:
     """Show a kind, by its id or key."""
-    return _tagged(await _named(call))
+    return _tagged(await _named(call), whole=call.key.role == "superadmin")
 
 
 @routes.get(
@@ -131,8 +136,8 @@ async def change_definition(call: Call[DefinitionChange, None]) -> Answer:
     return _tagged(changed)
 
 
-def _tagged(found: Definition, status: int = 200) -> Answer:
-    return Answer(status, definition_view(found), revision_tag(found))
+def _tagged(found: Definition, status: int = 200, *, whole: bool = True) -> Answer:
+    return Answer(status, definition_view(found, whole=whole), revision_tag(found))
 
 
 async def _list(call: Call[None, PageQuery]) -> Listed:
@@ -145,7 +150,7 @@ async def _list(call: Call[None, PageQuery]) -> Listed:
         call.query,
         fetch,
         key=lambda each: each.kind,
-        show=definition_view,
+        show=partial(definition_view, whole=call.key.role == "superadmin"),
         visible=lambda each: _is_visible(call, each),
     )
 
@@ -160,4 +165,7 @@ async def _named(call: Call[Any, Any]) -> Definition:
 
 
 def _is_visible(call: Call[Any, Any], definition: Definition) -> bool:
+    tenant_id = call.key.tenant_id
+    if tenant_id is not None and not definition.is_for(tenant_id):
+        return False
     return not call.key.kinds or definition.kind in call.key.kinds

@@ -460,7 +460,7 @@ async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
         kind, asked = template.kind, stored_options(template.options, asked)
     if kind is None:
         return
-    definition = call.verbs._definitions.get(kind)
+    definition = call.verbs.known_definition(kind)
     if definition is None or not definition.active:
         raise Refused(422, f"kind {kind!r} has no {'active ' if definition else ''}definition", code="UnknownKind")
     try:

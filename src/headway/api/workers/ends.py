@@ -173,7 +173,7 @@ async def _step_ends(
                 result_limit=call.app.settings.result_limit,
                 state_limit=call.app.payload_limit,
             )
-            children = await _children(call, outcome)
+            children = await _children(call, job, outcome)
             found.append((job, await call.aside(partial(step.settlement, children))))
         except (Refused, HeadwayError) as refusal:
             raise _pointing_at(call, end, refusal, "outcome") from None
@@ -199,20 +199,21 @@ async def _write_steps(
     written.statuses |= {job.id: job.status for job in await store.arun(store.ops.get(left, tenant_id=None))}
 
 
-async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
+async def _children(call: Call[Any, Any], job: Job, outcome: OutcomeIn) -> list[NewJob]:
     if isinstance(outcome.spawn, msgspec.UnsetType):
         return []
     await call.app.alearn(None)
-    return await call.aside(partial(_built, call, outcome.spawn))
+    return await call.aside(partial(_built, call, job, outcome.spawn))
 
 
-def _built(call: Call[Any, Any], spawned: Sequence[ChildIn]) -> list[NewJob]:
+def _built(call: Call[Any, Any], job: Job, spawned: Sequence[ChildIn]) -> list[NewJob]:
     app = call.app
+    definitions = app._definitions.seen_by(job.tenant_id)
     children = []
     for child in spawned:
         options = {name: getattr(child, name) for name in ("queue", "priority", "delay", "max_attempts", "timeout")}
         options = {name: value for name, value in options.items() if value is not msgspec.UNSET}
-        definition = app._definitions.get(child.kind)
+        definition = definitions.get(child.kind)
         if definition is None or not definition.active:
             raise Refused(422, f"kind {child.kind!r} has no active definition", code="UnknownKind")
         if call.key.tenant_id is not None:  # a tenant's worker may spawn only what the tenant may enqueue
@@ -220,7 +221,7 @@ def _built(call: Call[Any, Any], spawned: Sequence[ChildIn]) -> list[NewJob]:
         options["created_by"] = call.actor
         now, limit = app.clock.now(), app.payload_limit
         payload: Any = {} if isinstance(child.payload, U) else msgspec.Raw(bytes(child.payload))
-        built = app._definitions.build(child.kind, payload, options, now=now, limit=limit)
+        built = definitions.build(child.kind, payload, options, now=now, limit=limit)
         call.check_touch(queue=built.queue, kind=built.kind)
         children.append(built)
     return children

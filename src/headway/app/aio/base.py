@@ -32,8 +32,8 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
     async def alearn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
         if self._definitions.are_stale:
-            op = self._store.ops.definitions(None)
-            found = await self._arun(op, conn)
+            op = self._whole_store.ops.definitions(None)
+            found = await self._whole_store.arun(op) if conn is None else await self._whole_store.arun_in(conn, op)
             self._definitions.replace(found)
 
     async def alearn_again(self, conn: Any) -> None:

@@ -17,7 +17,7 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
     async def adefinitions(self) -> list[Definition]:
         """Every stored kind: those that workers declared, and those that operators created."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._store.ops.definitions(None))
+        return await self._arun(self._listed_definitions())
 
     async def aget_definition(self, kind: str) -> Definition:
         """What is stored about a kind; raises `NotFound`."""
@@ -34,7 +34,8 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         conn: Any = None,
         **changes: Unpack[DefinitionChanges],
     ) -> Definition:
-        """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
+        """Change description, schema, timeout, max_attempts, queue, enqueuer_may, tenants or active of a kind, for new
+        jobs.
 
         A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
         A kind that no worker has declared yet is created. With `if_match` only if its `revision` is one of these;

@@ -18,7 +18,7 @@ from headway.cli.program.params import Duration, JsonObject, taken_back
 if TYPE_CHECKING:
     from headway.model.definition import Definition
 
-_FIELDS = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may")
+_FIELDS = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may", "tenants")
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="See what is stored about kinds, change it.")
@@ -104,6 +104,7 @@ def show(cli: Invocation, kind: str) -> None:
         ("queue", definition.queue),
         ("max_attempts", str(definition.max_attempts)),
         ("timeout", _timeout(definition)),
+        ("tenants", "all" if definition.tenants is None else ", ".join(definition.tenants)),
     ]
     values(
         [
@@ -138,6 +139,11 @@ def show(cli: Invocation, kind: str) -> None:
     metavar="JSON|@FILE|none",
     help="The options that untrusted enqueuers may set, with their bounds, or none.",
 )
+@click.option(
+    "--tenants",
+    metavar="NAMES|none",
+    help="The tenants whose jobs may be of it, by name or id, separated by commas, or none for all of them.",
+)
 @pass_invocation
 def change(cli: Invocation, /, kind: str, **options: Any) -> None:
     """Change what is stored about a kind, for jobs enqueued from now on; what is not given stays.
@@ -148,12 +154,15 @@ def change(cli: Invocation, /, kind: str, **options: Any) -> None:
     headway definitions change welcome --timeout 30s --max-attempts 3
     headway definitions change welcome --schema @welcome.schema.json
     headway definitions change welcome --enqueuer-may '{"timeout": "5m", "queue": ["mail", "slow"]}'
+    headway definitions change backup --tenants acme,globex
     """
-    changes = taken_back(options, "timeout", "schema", "enqueuer_may")
+    if options["tenants"] not in (None, "none"):
+        options["tenants"] = [each.strip() for each in options["tenants"].split(",")]
+    changes = taken_back(options, "timeout", "schema", "enqueuer_may", "tenants")
     if not changes:
         raise Refused(
             "there is nothing to change: give some of --description --queue --max-attempts --timeout --schema "
-            "--enqueuer-may",
+            "--enqueuer-may --tenants",
             WRONG,
         )
     changed = cli.app.change_definition(kind, actor=actor(), **changes)

@@ -92,6 +92,7 @@ _DEFINITION = (
     Field("timeout", "Timeout", placeholder="5m", hint="Of one attempt.", beside=True),
     Field("is_active", "It can be enqueued", "flag", value="true"),
     Field("arg_schema", "Schema of the payload", "json", "JSON Schema. The form of a new job is made from it."),
+    Field("tenants", "Tenants", "json", 'JSON: ["acme"]. Empty: every tenant can use it.', folded=True, emptied=None),
     Field("enqueuer_may", "What enqueuers may set", "json", 'JSON: {"priority": [0, 100]}', folded=True, emptied={}),
 )
 _QUEUE = (

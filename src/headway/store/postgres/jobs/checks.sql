@@ -77,24 +77,60 @@ as $$
                         and f.tenant_id = headway.acting_tenant(null)))
 $$;
 
--- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks. Raises HW003.
-create function headway.check_active(p_kinds text[], p_checkpoints jsonb[]) returns void
+-- Whether a definition with these tenants, given by name or id, is for this one; null: for all.
+create function headway.is_for(p_tenants text[], p_tenant uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select p_tenants is null
+      or p_tenant::text = any (p_tenants)
+      or exists (select from headway.tenants t where t.id = p_tenant and t.slug = any (p_tenants))
+$$;
+
+-- Whether a kind's definition lets a tenant use it, and is active; children of machines and forks are continued anyway.
+create function headway.takes(p_kind text, p_checkpoint jsonb, p_tenant uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(
+           (select d.active and headway.is_for(d.tenants, p_tenant) from headway.definitions d where d.kind = p_kind), true)
+      or headway.continues(p_kind, p_checkpoint)
+$$;
+
+-- Refuse jobs of a kind that an operator has deactivated, or that is not for their tenant, as if there were none; but
+-- neither children of machines nor forks. p_tenants may be null, or shorter: p_own is then the tenant. Raises HW003, HW010.
+create function headway.check_kinds(p_kinds text[], p_checkpoints jsonb[], p_tenants uuid[], p_own uuid) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_kind text;
+  v_is_known boolean;
 begin
-  select u.kind
-    into v_kind
-    from unnest(p_kinds, p_checkpoints) with ordinality as u (kind, machine, ordinal)
-    join headway.definitions d on d.kind = u.kind and not d.active
-   where not headway.continues(u.kind, u.machine)
+  select u.kind, headway.is_for(d.tenants, coalesce(u.tenant, p_own))
+    into v_kind, v_is_known
+    from unnest(p_kinds, p_checkpoints, p_tenants) with ordinality as u (kind, machine, tenant, ordinal)
+    join headway.definitions d on d.kind = u.kind and (not d.active or d.tenants is not null)
+   where not headway.takes(u.kind, u.machine, coalesce(u.tenant, p_own))
    order by u.ordinal
    limit 1;
-  if found then
-    raise exception 'kind "%" is not active: nothing was enqueued; headway definitions activate %', v_kind, v_kind
-      using errcode = 'HW003';
+  if not found then
+    return;
   end if;
+  if not v_is_known then
+    perform headway.refuse_kind(v_kind);
+  end if;
+  raise exception 'kind "%" is not active: nothing was enqueued; headway definitions activate %', v_kind, v_kind
+    using errcode = 'HW003';
+end
+$$;
+
+create function headway.refuse_kind(p_kind text) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'kind "%" has no definition: nothing was enqueued; start a worker that has it, which declares it', p_kind
+    using errcode = 'HW010';
 end
 $$;

@@ -17,7 +17,7 @@
 -- this call; else that is assumed for a single statement of the simple protocol, as psql sends it.
 -- An untrusted caller may set queue, timeout, partition, concurrency and rate only as `restrict` allows. Raises HW001
 -- (a unique key is taken and on_conflict is raise; detail: that job's id), HW003 (also for a kind that is not active),
--- HW004, HW005.
+-- HW004, HW005, HW010 (a kind that is not for the tenant).
 create function headway.enqueue_many(
   p_ids uuid[],
   p_kinds text[],
@@ -149,9 +149,9 @@ begin
         using errcode = 'HW004';
     end if;
   end if;
-  perform from headway.definitions d where not d.active limit 1;
+  perform from headway.definitions d where not d.active or d.tenants is not null limit 1;
   if found then
-    perform headway.check_active(p_kinds, p_checkpoints);
+    perform headway.check_kinds(p_kinds, p_checkpoints, p_tenants, v_own);
   end if;
 
   v_metered := headway.lock_job_quotas(coalesce(p_tenants, array[v_own]), v_own, p_kinds, p_checkpoints);

@@ -36,7 +36,7 @@ begin
        and coalesce(p_timeout_ms, 1) > 0
        and greatest(p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms) <= 3162240000000
        and headway.trusted()
-       and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
+       and (select 1 from headway.definitions d where d.kind = p_kind and (not d.active or d.tenants is not null) limit 1) is null
        and (select 1 from headway.limits l where l.has_quotas limit 1) is null
        and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
        and current_setting('transaction_isolation') = 'read committed'
@@ -64,7 +64,7 @@ $$;
 -- checked payload, meta and state, as the library does. debounce is a delay that each enqueue with the unique key
 -- restarts (on_conflict is replace, unless it is given), at most until debounce_max after the first. unique_for is how long a
 -- new job has its unique key at least. An untrusted caller may set queue, timeout, partition, concurrency and rate only
--- as `restrict` allows. Raises HW001, HW003, HW004, HW005.
+-- as `restrict` allows. Raises HW001, HW003, HW004, HW005, HW010.
 create function headway.enqueue(
   kind text,
   payload json default '{}',
@@ -249,8 +249,9 @@ begin
            end
        and headway.is_name(kind)
        and headway.is_name(t.queue)
-       and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
-            or headway.continues(kind, checkpoint))
+       and ((select 1 from headway.definitions d
+              where d.kind = enqueue.kind and (not d.active or d.tenants is not null) limit 1) is null
+            or headway.takes(kind, checkpoint, t.id))
     on conflict do nothing
     returning jobs.id, jobs.status, true, false, jobs.tenant_id, jobs.metered, jobs.created_at,
               set_config('headway.checked', '', true)
@@ -276,7 +277,9 @@ begin
       return;
     end if;
     perform set_config('headway.checked', '', true);
-    perform headway.check_active(array[kind], array[checkpoint]);
+    perform headway.check_kinds(
+      array[kind], array[checkpoint], null,
+      coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'));
     exit when not v_seat;
     exit when unique_key is not null and exists (
       select

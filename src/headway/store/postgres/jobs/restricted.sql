@@ -1,5 +1,6 @@
 -- Restricted options: queue, timeout, partition, concurrency and rate, with their keys. An untrusted caller may set
 -- them only as the kind's definition allows (enqueuer_may). The same rules and texts as model/restricted.py.
+-- A definition that is not for the caller's tenant counts as none.
 
 -- The restricted options of a new job of an untrusted caller; where it gave none, the definition's. A limit that the
 -- caller changed without naming a key gets one of its tenant, which no other tenant shares. home_queue and
@@ -27,7 +28,9 @@ declare
   v_rate boolean;
   v_bound jsonb;
 begin
-  select d.* into v_own from headway.definitions d where d.kind = p_kind;
+  select d.* into v_own
+    from headway.definitions d
+   where d.kind = p_kind and headway.is_for(d.tenants, headway.tenant());
   v_own.queue := coalesce(v_own.queue, 'default');
   v_policy := json_populate_record(null::headway.jobs, v_own.policy);
 
@@ -178,7 +181,9 @@ as $$
 declare
   v_own headway.definitions;
 begin
-  select d.* into v_own from headway.definitions d where d.kind = p_kind;
+  select d.* into v_own
+    from headway.definitions d
+   where d.kind = p_kind and headway.is_for(d.tenants, headway.tenant());
   v_own.queue := coalesce(v_own.queue, 'default');
   if p_change ? 'queue' then
     p_change := p_change || jsonb_build_object('queue', headway.restrict_queue(p_kind, v_own, p_change ->> 'queue'));
@@ -213,7 +218,9 @@ begin
   if v_set is null or not v_set ?| v_names then
     return p_options;
   end if;
-  select d.* into v_own from headway.definitions d where d.kind = p_kind;
+  select d.* into v_own
+    from headway.definitions d
+   where d.kind = p_kind and headway.is_for(d.tenants, headway.tenant());
   -- a limit without a key gets the definition's, or the tenant's
   v_set := v_set - array(
     select k from unnest('{concurrency_key,rate_key}'::text[]) k where jsonb_typeof(v_set -> k) = 'null');

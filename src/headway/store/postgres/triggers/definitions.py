@@ -13,7 +13,9 @@ from headway.store.postgres.triggers.encode import change_text, fields_of, value
 
 _DEFINITIONS = """
 select d.kind, d.description, d.schema::text, d.timeout_ms, d.max_attempts, d.queue, d.enqueuer_may::text,
-       d.policy::text, d.computed, d.active, d.changed, d.origin, d.revision, d.created_at, d.updated_at
+       d.policy::text, d.computed, d.active, d.changed, d.origin, d.revision, d.created_at, d.updated_at, d.tenants,
+       case when d.tenants is not null then array(
+         select t.id::text from headway.tenants t where t.slug = any (d.tenants) or t.id::text = any (d.tenants)) end
   from headway.definitions d
  where $1::text[] is null or d.kind = any ($1)
  order by d.kind
@@ -55,4 +57,6 @@ class DefinitionVerbs:
 def _definition(row: Row) -> Definition:
     fields = fields_of(Definition, row)
     fields["changed"] = tuple(fields["changed"])
+    for name in ("tenants", "tenant_ids"):
+        fields[name] = None if fields[name] is None else tuple(fields[name])
     return Definition(**fields)

@@ -1,8 +1,8 @@
 -- Definitions: what is stored of a kind. Workers declare them when they start; what an operator changed stays. All
--- tenants share them, and every caller may read them.
+-- tenants share them, but for those that name theirs: others cannot see them.
 
 -- Set what an operator wants of a kind, even before any code has declared it. p_change has only the fields to set:
--- description, schema, timeout_ms, max_attempts, queue and enqueuer_may, which no longer follow the code then; active;
+-- description, schema, timeout_ms, max_attempts, queue, enqueuer_may and tenants, which no longer follow the code then; active;
 -- and reset, a list of fields that follow the code again, which is applied first. Revision + 1. Locks the kind's row.
 -- Audited. Raises HW004.
 create function headway.change_definition(p_kind text, p_change json, p_actor text default null) returns void
@@ -10,8 +10,8 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_fields constant text[] := '{description,schema,timeout_ms,max_attempts,queue,enqueuer_may}';
-  v_default constant json := '{"description": "", "schema": null, "timeout_ms": null, "max_attempts": 5, "queue": "default", "enqueuer_may": {}}';
+  v_fields constant text[] := '{description,schema,timeout_ms,max_attempts,queue,enqueuer_may,tenants}';
+  v_default constant json := '{"description": "", "schema": null, "timeout_ms": null, "max_attempts": 5, "queue": "default", "enqueuer_may": {}, "tenants": null}';
   v_now timestamptz := headway.now();
   v_reset text[] := headway.texts((p_change -> 'reset')::jsonb);
   v_row headway.definitions;
@@ -27,9 +27,9 @@ begin
   if v_reset is not null then
     v_row := json_populate_record(
       v_row,
-      (select json_object_agg(c.key, c.value)
-         from json_each(v_code) as c (key, value)
-        where c.key = any (v_reset) and c.key = any (v_fields)));
+      (select json_object_agg(c.key, coalesce(v_code -> c.key, c.value))
+         from json_each(v_default) as c (key, value)
+        where c.key = any (v_reset)));
   end if;
   v_row := json_populate_record(
     v_row,
@@ -46,6 +46,7 @@ begin
          max_attempts = v_row.max_attempts,
          queue = v_row.queue,
          enqueuer_may = v_row.enqueuer_may,
+         tenants = v_row.tenants,
          active = v_row.active,
          changed = array(
            select f
@@ -124,17 +125,17 @@ begin
   perform headway.check_bounds(g.kind, g.enqueuer_may)
      from json_to_recordset(p_definitions) as g (kind text, enqueuer_may json);
   insert into headway.definitions as d (
-    kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, origin, code, created_at, updated_at)
-  select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.enqueuer_may, n.policy, n.computed,
+    kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, tenants, policy, computed, origin, code, created_at, updated_at)
+  select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.enqueuer_may, n.tenants, n.policy, n.computed,
          'code', n.code, v_now, v_now
     from (select g.kind, g.description, case when g.schema::text <> 'null' then g.schema end as schema, g.timeout_ms,
-                 g.max_attempts, g.queue, g.enqueuer_may, g.policy, g.computed,
+                 g.max_attempts, g.queue, g.enqueuer_may, g.tenants, g.policy, g.computed,
                  json_build_object(
                    'description', g.description, 'schema', g.schema, 'timeout_ms', g.timeout_ms,
-                   'max_attempts', g.max_attempts, 'queue', g.queue, 'enqueuer_may', g.enqueuer_may) as code
+                   'max_attempts', g.max_attempts, 'queue', g.queue, 'enqueuer_may', g.enqueuer_may, 'tenants', g.tenants) as code
             from json_to_recordset(p_definitions) as g (
                    kind text, description text, schema json, timeout_ms bigint, max_attempts integer, queue text,
-                   enqueuer_may json, policy json, computed boolean)) n
+                   enqueuer_may json, tenants text[], policy json, computed boolean)) n
    order by n.kind
   on conflict (kind) do update
     set description = case when 'description' = any (d.changed) then d.description else excluded.description end,
@@ -143,6 +144,7 @@ begin
         max_attempts = case when 'max_attempts' = any (d.changed) then d.max_attempts else excluded.max_attempts end,
         queue = case when 'queue' = any (d.changed) then d.queue else excluded.queue end,
         enqueuer_may = case when 'enqueuer_may' = any (d.changed) then d.enqueuer_may else excluded.enqueuer_may end,
+        tenants = case when 'tenants' = any (d.changed) then d.tenants else excluded.tenants end,
         policy = excluded.policy,
         computed = excluded.computed,
         origin = 'code',

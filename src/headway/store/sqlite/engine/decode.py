@@ -84,10 +84,12 @@ def to_worker(row: Row) -> Worker:
 
 
 def to_definition(row: Row) -> Definition:
-    values = _values(_DEFINITION, row, json=("schema", "enqueuer_may", "policy", "changed"))
+    values = _values(_DEFINITION, row, json=("schema", "enqueuer_may", "policy", "changed", "tenants", "tenant_ids"))
     values["computed"] = bool(values["computed"])
     values["active"] = bool(values["active"])
     values["changed"] = tuple(values["changed"])
+    values["tenants"] = None if values["tenants"] is None else tuple(values["tenants"])
+    values["tenant_ids"] = None if values["tenants"] is None else tuple(values["tenant_ids"])
     return Definition(**values)
 
 

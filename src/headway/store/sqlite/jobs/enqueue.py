@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 
@@ -60,15 +61,15 @@ class _Batch(msgspec.Struct, frozen=True):
     positions: list[int | None]  # of those that are in a line from the start, or may follow the holder of their key
     metered: int  # some tenant has quotas
     shared: Container[str]  # queues in which the default tenant's jobs are marked, too (order/fair.py)
-    inactive: int  # some kind is inactive
+    guarded: int  # some kind is inactive, or for some tenants only
     met: dict[int, Enqueued] = {}  # the answers of those that are not inserted, by their index in the call
 
 
 def enqueue_jobs(jobs: Sequence[NewJob], group: NewGroup | None, now: int) -> Steps[list[Enqueued]]:
-    """Insert the jobs. Raises `NotAllowed` for an inactive kind, `TenantSuspended`."""
+    """Insert the jobs. Raises `NotAllowed` for an inactive kind, `UnknownKind`, `TenantSuspended`."""
     batch = yield from _number(jobs, now)
-    if batch.inactive:
-        yield from _refuse_inactive(jobs)
+    if batch.guarded:
+        yield from _check_kinds(jobs, now)
     if batch.metered:
         yield from refuse_suspended(job.tenant_id for job in jobs)
     return (yield from _insert(jobs, group, batch, now, {}))
@@ -87,10 +88,10 @@ def _number(jobs: Sequence[NewJob], now: int) -> Steps[_Batch]:
         for start, job in zip(starts, jobs, strict=True)
     ]
     count = in_line.count(True)
-    ((last, metered, shared, inactive),) = yield Statement(_SQL["positions"], (count,))
+    ((last, metered, shared, guarded),) = yield Statement(_SQL["positions"], (count,))
     following = iter(spread(last, count))
     positions = [next(following) if each else None for each in in_line]
-    return _Batch(starts, positions, metered, (yield from _shared(shared)), inactive)
+    return _Batch(starts, positions, metered, (yield from _shared(shared)), guarded)
 
 
 def _shared(some: int) -> Steps[Container[str]]:
@@ -114,10 +115,10 @@ def _insert(
 
 def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     """Fast path: one plain job of the default tenant, due now."""
-    ((position, metered, shared, inactive),) = yield Statement(_SQL["positions"], (1,))
-    if metered or inactive:  # it gets another position there, and this one stays unused
+    ((position, metered, shared, guarded),) = yield Statement(_SQL["positions"], (1,))
+    if metered or guarded:  # it gets another position there, and this one stays unused
         return (yield from enqueue_jobs((job,), None, now))
-    batch = _Batch([None], [position], metered, (yield from _shared(shared)), inactive)
+    batch = _Batch([None], [position], metered, (yield from _shared(shared)), guarded)
     yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position, batch.shared))
     if (yield Statement(_SQL["count_new"], (now, job.tenant_id, job.queue, job.kind))):
         return [Enqueued(job.id, "queued", True)]
@@ -163,10 +164,19 @@ def _plain_row(
     )
 
 
-def _refuse_inactive(jobs: Sequence[NewJob]) -> Steps[None]:
-    rows = yield Statement(_SQL["inactive"], (json_list(sorted({job.kind for job in jobs})),))
-    if rows:
-        raise refusals.kind_inactive(rows[0][0])
+def _check_kinds(jobs: Sequence[NewJob], now: int) -> Steps[None]:
+    """Refuse jobs of a kind that an operator has deactivated, or that is not for their tenant."""
+    rows = yield Statement(_SQL["guarded"], (json_list(sorted({job.kind for job in jobs})),))
+    if any(scoped for *_, scoped in rows):
+        yield from name_tenants(jobs, now)  # the lists have names
+        rows = yield Statement(_SQL["guarded"], (json_list(sorted({job.kind for job in jobs})),))
+    guarded = {kind: (active, json.loads(tenants) if scoped else None) for kind, active, tenants, scoped in rows}
+    for job in jobs:
+        active, tenants = guarded.get(job.kind, (1, None))
+        if tenants is not None and job.tenant_id not in tenants:
+            raise refusals.kind_unknown(job.kind)
+        if not active:
+            raise refusals.kind_inactive(job.kind)
 
 
 def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[list[Enqueued]]:
@@ -190,7 +200,7 @@ def _answers(
         # the positions that they have in the call: others of it must not overtake them
         positions = [batch.positions[n] for n in successors]
         starts = [batch.starts[n] for n in successors]
-        rest = _Batch(starts, positions, batch.metered, batch.shared, batch.inactive)
+        rest = _Batch(starts, positions, batch.metered, batch.shared, batch.guarded)
         return (yield from _insert(some, None, rest, now, parents))
 
     return (yield from answers(jobs, new, now, insert, batch.met))

@@ -1,7 +1,8 @@
 -- Differs because a batch is inserted a few rows at a time.
 
 -- name: positions
--- first, so that it takes the write lock; also says whether any quota, shared queue or inactive kind has to be checked
+-- first, so that it takes the write lock; also says whether any quota, shared queue, inactive kind or kind of some tenants
+-- has to be checked
 update counters
 set value = value + 1024 * ?1
 where name = 'position'
@@ -14,14 +15,21 @@ returning
       or suspended = 1
   ),
   exists (select 1 from queues indexed by queues_fair where fair = 1),
-  exists (select 1 from definitions indexed by definitions_inactive where active = 0);
+  exists (select 1 from definitions indexed by definitions_guarded where active = 0 or tenants is not null);
 
--- name: inactive
-select kind
-from definitions indexed by definitions_inactive
-where active = 0
-  and kind in (select value from json_each(?1))
-order by kind;
+-- name: guarded
+select
+  kind, active,
+  (
+    select json_group_array(tenants.id)
+    from json_each(definitions.tenants) as named
+    join tenants on tenants.id = named.value or tenants.slug = named.value
+    where definitions.tenants is not null
+  ),
+  tenants is not null
+from definitions indexed by definitions_guarded
+where (active = 0 or tenants is not null)
+  and kind in (select value from json_each(?1));
 
 -- name: shared
 select name

@@ -36,9 +36,9 @@ class DefinitionVerbs(Verbs):
             now = self._clock.now()
             before = (yield from _rows([kind])).get(kind)
             row = changed(before, kind, given(change, but=("reset",)), change.reset, now)
-            row = yield from _write(row, now)
+            yield from _write(row, now)
             yield record(now, None, None, actor, "definition.changed", audit.fields_changed(kind, change))
-            return _to_definition(row)
+            return (yield from _stored([kind]))[0]
 
         return SqliteOp(steps, writes=True)
 
@@ -71,7 +71,7 @@ class DefinitionVerbs(Verbs):
 
     def definitions(self, kinds: Sequence[str] | None) -> Op[list[Definition]]:
         def steps() -> Steps[list[Definition]]:
-            return [_to_definition(row) for row in (yield from _rows(kinds)).values()]
+            return (yield from _stored(kinds))
 
         return SqliteOp(steps, writes=False)
 
@@ -115,10 +115,15 @@ def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
     return trigger_id
 
 
+def _stored(kinds: Sequence[str] | None) -> Steps[list[Definition]]:
+    rows = yield Statement(_SQL["read"], (None if kinds is None else json_list(kinds),))
+    return [to_definition((*row[:-2], row[-1])) for row in rows]
+
+
 def _rows(kinds: Sequence[str] | None) -> Steps[dict[str, dict[str, Any]]]:
     """The stored rows by kind, in order."""
     rows = yield Statement(_SQL["read"], (None if kinds is None else json_list(kinds),))
-    return {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in rows}
+    return {row[0]: dict(zip(COLUMNS, row[:-1], strict=True)) for row in rows}
 
 
 def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
@@ -126,7 +131,3 @@ def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
     row = row | {"revision": row["revision"] + 1, "updated_at": now}
     yield Statement(_SQL["put"], tuple(row.values()))
     return row
-
-
-def _to_definition(row: dict[str, Any]) -> Definition:
-    return to_definition(tuple(row.values())[:-1])

@@ -3,7 +3,13 @@
 -- name: read
 select
   kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, active, changed, origin, revision,
-  created_at, updated_at, code
+  created_at, updated_at, tenants, code,
+  (
+    select json_group_array(tenants.id)
+    from json_each(definitions.tenants) as named
+    join tenants on tenants.id = named.value or tenants.slug = named.value
+    where definitions.tenants is not null
+  )
 from definitions
 where ?1 is null
   or kind in (select value from json_each(?1))
@@ -12,9 +18,9 @@ order by kind;
 -- name: put
 insert or replace into definitions (
   kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, active, changed, origin, revision,
-  created_at, updated_at, code
+  created_at, updated_at, tenants, code
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17);
 
 -- name: delete
 delete from definitions

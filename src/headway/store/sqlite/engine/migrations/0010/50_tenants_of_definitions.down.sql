@@ -1,0 +1,4 @@
+drop index definitions_guarded;
+
+alter table definitions
+drop column tenants;
