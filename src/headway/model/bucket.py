@@ -9,6 +9,7 @@ import msgspec
 SLOTS = 64
 """A period is remembered in this many parts: few enough to read at each claim; a start is free again at most 1/64 of
 the period late."""
+_A_MINUTE_US = 60_000_000
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -45,7 +46,7 @@ def room(rate: Rate, bucket: Bucket | None, now: int) -> float:
 def start(rate: Rate, bucket: Bucket | None, many: int, now: int) -> Bucket:
     """The bucket after this many have started."""
     if rate.burst is not None:
-        return Bucket(at=now, tokens=max(0.0, room(rate, bucket, now) - many))
+        return Bucket(at=_time(bucket, now), tokens=max(0.0, room(rate, bucket, now) - many))
     starts = {at // rate.slot_us: (at, count) for at, count in _recent(rate, bucket, now)}
     if many:
         slot = now // rate.slot_us
@@ -59,7 +60,7 @@ def next_at(rate: Rate, bucket: Bucket | None, now: int) -> int:
     """When one more may start than may now."""
     if rate.burst is not None:
         missing = 1 - (room(rate, bucket, now) + 1e-9) % 1
-        return now + max(1, ceil(missing * rate.period_us / rate.count))
+        return _time(bucket, now) + max(1, ceil(missing * rate.period_us / rate.count))
     return min((at for at, _ in _recent(rate, bucket, now)), default=now) + rate.period_us
 
 
@@ -68,6 +69,12 @@ def forget_at(rate: Rate, bucket: Bucket) -> int:
     if rate.burst is not None:
         return bucket.at + max(1, ceil((rate.burst - bucket.tokens) * rate.period_us / rate.count))
     return max((at for at, _ in bucket.starts), default=bucket.at) + rate.period_us
+
+
+def _time(bucket: Bucket | None, now: int) -> int:
+    """Now, or when it was last taken from, by a claim that began later and came first. Further ahead than a claim can
+    be, the clock was set back, and now counts."""
+    return bucket.at if bucket is not None and now < bucket.at < now + _A_MINUTE_US else now
 
 
 def _recent(rate: Rate, bucket: Bucket | None, now: int) -> list[tuple[int, int]]:

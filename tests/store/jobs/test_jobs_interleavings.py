@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing, contextmanager
 
 import pytest
 from psycopg.errors import LockNotAvailable
@@ -335,3 +336,72 @@ def test_the_same_handler_cannot_wait_for_its_own_first_transaction_for_ever(db,
     one.run(db.ops.commit_outcome(make.settlement(claim, "succeeded")))
     with pytest.raises(LockNotAvailable):
         two.run(db.ops.commit_outcome(make.settlement(claim, "succeeded")))
+
+
+@pytest.mark.parametrize("train", [None, "t"])
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_job_enqueued_last_does_not_overtake_one_that_never_moved(db, make, session, train, where):
+    """A gap that closes is made again beside an enqueue that is not committed."""
+    ids = [db.enqueue(train=train).id for _ in range(16)]
+    first, *moved, last = ids if train is None else ids[1:]
+    late = make.job(train=train)
+    open_ = session()
+    open_.run(db.ops.enqueue([late]))
+    for job_id in moved:
+        db.move(job_id, **{where: last if where == "before" else first})
+    open_.commit()
+    moved = moved if where == "before" else moved[::-1]
+    assert db.drain() == [*ids[: ids.index(first)], first, *moved, last, late.id]
+
+
+@contextmanager
+def paused(db, function):
+    """What this function is called for waits until the lock is given back."""
+    ((definition,),) = db.sql("select pg_get_functiondef(?::regprocedure)", function)
+    head, _, _rest = definition.partition("AS $function$")
+    with closing(db.connect()) as user:
+        user.execute("begin")
+        user.execute("select pg_advisory_xact_lock(7)")
+        db.sql(
+            "do $do$ begin execute $text$"
+            + head.replace("STABLE", "VOLATILE")
+            + "AS $function$ declare "
+            + "begin perform pg_advisory_xact_lock(7); end $function$"
+            + "$text$; end $do$"
+        )
+        try:
+            yield user
+        finally:
+            user.execute("rollback")
+            db.sql("do $do$ begin execute $text$" + definition + "$text$; end $do$")
+
+
+@pytest.mark.parametrize("train", [None, "t"])
+def test_an_enqueue_whose_key_gets_free_while_it_looks_for_the_holder_has_it(db, make, session, until, train):
+    """In the caller's transaction, which stays usable."""
+    holder = db.start(unique_key="k")
+    job = make.job(unique_key="k", train=train)
+    caller = session()
+    with paused(db, "headway.check_kinds(text[],jsonb[],uuid[],uuid)") as user:
+        later = caller.start(db.ops.enqueue([job]))
+        until(caller.blocked)
+        db.finish(holder)
+        user.execute("rollback")
+        (answer,) = later.result(SOON)
+    caller.commit()
+    assert (answer.id, answer.created) == (job.id, True)
+    assert db.drain() == [job.id]
+
+
+def test_a_batch_of_which_a_key_gets_free_while_it_waits_for_another_has_it(db, make, session, until):
+    holder = db.start(unique_key="a")
+    one, two = session(), session()
+    one.run(db.ops.enqueue([make.job(unique_key="b")]))
+    jobs = [make.job(unique_key="a"), make.job(unique_key="b"), make.job(unique_key="c"), make.job()]
+    later = two.start(db.ops.enqueue(jobs))
+    until(two.blocked)
+    db.finish(holder)
+    one.rollback()
+    assert [(each.id, each.created) for each in later.result(SOON)] == [(job.id, True) for job in jobs]
+    two.commit()
+    assert sorted(db.drain()) == sorted(job.id for job in jobs)

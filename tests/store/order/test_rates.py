@@ -308,3 +308,17 @@ def test_a_bound_counts_what_was_there_before_it_and_can_be_changed(db):
         db.enqueue()
     db.limit("tenant", DEFAULT_TENANT_ID)
     db.enqueue_ids(10)
+
+
+@pytest.mark.parametrize("back", [0.5, 3_600])
+def test_a_claim_that_began_earlier_and_comes_later_gives_no_tokens_twice(db, back):
+    """It has an older time. A clock that was set back by more than a claim can take stops no rate."""
+    rate = {"rate_count": 1, "rate_period_ms": 1_000, "rate_burst": 3}
+    db.enqueue_ids(8, **rate)
+    assert len(db.claim(limit=2)) == 2
+    db.advance(timedelta(seconds=-back))
+    assert len(db.claim(limit=1)) == 1
+    tick(db, 0.999 + (back if back < 1 else 0))
+    assert db.claim() == []
+    tick(db, 0.001)
+    assert len(db.claim()) == 1

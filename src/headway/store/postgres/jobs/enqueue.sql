@@ -98,6 +98,7 @@ declare
   v_metered uuid[];
   v_known uuid[];
   v_fair text[];
+  v_holders uuid[];
   v_mark boolean := current_setting('transaction_isolation') <> 'read committed'; -- see is_marked
   -- the trigger jobs_new need not check again
   v_checked text := set_config('headway.checked', 'on', true);
@@ -331,7 +332,23 @@ begin
     )
     select count(*), v_made || array_agg(i.id) into v_rows, v_made from inserted i;
     v_inserted := v_inserted + v_rows;
-    exit when v_inserted = cardinality(p_ids) or v_leads is null and not v_replaces;
+    exit when v_inserted = cardinality(p_ids);
+    if v_leads is null and not v_replaces then
+      v_holders := array(
+        select coalesce(u.met, u.holder)
+          from unnest(
+                 v_met,
+                 headway.key_holders(
+                   v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups))
+               with ordinality as u (met, holder, ordinal)
+         order by u.ordinal);
+      -- where nobody has the key, who had it has just ended
+      v_rounds := v_rounds + 1;
+      exit when array_position(v_holders, null) is null or v_rounds > 20
+                or current_setting('transaction_isolation') <> 'read committed';
+      v_taken := null;
+      continue;
+    end if;
     if v_leads is not null then
       -- another locomotive may have come first: those cars are inserted as held, unless their unique key was the reason
       v_taken := array(
@@ -381,7 +398,7 @@ begin
               from unnest(p_ids) with ordinality as u (id, ordinal)
               left join headway.enqueued(
                 v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_on_conflicts,
-                null, v_met, v_outcomes) e
+                null, coalesce(v_holders, v_met), v_outcomes) e
                 on e.ordinal = u.ordinal
              order by u.ordinal));
   end if;
@@ -418,7 +435,7 @@ begin
     select *
       from headway.enqueued(
              v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_on_conflicts,
-             v_made, v_met, v_outcomes);
+             v_made, coalesce(v_holders, v_met), v_outcomes);
 end
 $$;
 

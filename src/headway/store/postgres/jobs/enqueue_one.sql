@@ -129,6 +129,8 @@ declare
   v_metered boolean;
   v_now timestamptz;
   v_checked text;
+  v_met uuid[];
+  v_rounds integer := 0;
 -- one statement as far as possible: every transaction prepares each further expression again
 begin
   if on_conflict not in ('return', 'raise') or coalesce(debounce, unique_for) is not null then
@@ -280,26 +282,29 @@ begin
     perform headway.check_kinds(
       array[kind], array[checkpoint], null,
       coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'));
-    exit when not v_seat;
-    exit when unique_key is not null and exists (
-      select
-        from headway.jobs o
-       where o.tenant_id = coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
-         and coalesce(o.unique_group, o.kind) = coalesce(enqueue.unique_group, enqueue.kind)
-         and o.unique_key = enqueue.unique_key and o.unique_key is not null
-         and o.status = any (o.unique_scope));
-    -- another locomotive may have come first
-    v_seat := false;
-    v_held := true;
+    if (headway.is_name(kind) and headway.is_name(coalesce(queue, 'default'))) is not true then
+      raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
+        using errcode = 'HW004';
+    end if;
+    v_met := headway.key_holders(
+      coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'), array[enqueue.id], null,
+      array[kind], array[idempotency_key], array[unique_key], array[unique_group]);
+    exit when v_met[1] is not null;
+    if v_seat then
+      -- another locomotive may have come first
+      v_seat := false;
+      v_held := true;
+    else
+      -- who had the key has just ended: it is free
+      v_rounds := v_rounds + 1;
+      exit when v_rounds > 20 or current_setting('transaction_isolation') <> 'read committed';
+    end if;
   end loop;
-  if (headway.is_name(kind) and headway.is_name(coalesce(queue, 'default'))) is not true then
-    raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
-      using errcode = 'HW004';
-  end if;
   return query
     select e.id, e.status, e.created, e.replaced
       from headway.enqueued(
              coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'), array[enqueue.id], null,
-             array[kind], array[idempotency_key], array[unique_key], array[unique_group], array[on_conflict], null) e;
+             array[kind], array[idempotency_key], array[unique_key], array[unique_group], array[on_conflict], null,
+             v_met) e;
 end
 $$;

@@ -152,8 +152,9 @@ begin
 end
 $$;
 
--- Make a gap beside p_near where there is none: renumber the jobs after it, as few as possible; gives the position in
--- the gap.
+-- Make a gap beside p_near where there is none: renumber the jobs before it, as few as possible; gives the position in
+-- the gap. They only go down. Somebody's open transaction may have enqueued a job, which nobody sees: going up, a job
+-- that was there before would be overtaken by it.
 create function headway.renumber(p_job headway.jobs, p_near headway.jobs, p_before boolean) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -161,47 +162,39 @@ as $$
 declare
   v_ids uuid[];
   v_positions bigint[];
-  v_low bigint;
+  v_high bigint;
   v_step bigint;
   v_count integer;
 begin
-  -- the jobs after the gap, in order
-  select array_agg(l.id order by l.position, l.id), array_agg(l.position order by l.position, l.id)
+  -- the jobs before the gap, the nearest first
+  select array_agg(l.id order by l.position desc, l.id desc), array_agg(l.position order by l.position desc, l.id desc)
     into v_ids, v_positions
-    from headway.line(p_job) l
-   where l.id <> p_job.id
-     and (p_job.train is not null or l.priority = p_job.priority)
-     and case when p_before then (l.position, l.id) >= (p_near.position, p_near.id)
-              else (l.position, l.id) > (p_near.position, p_near.id) end;
-  select max(l.position)
-    into v_low
     from headway.line(p_job) l
    where l.id <> p_job.id
      and (p_job.train is not null or l.priority = p_job.priority)
      and case when p_before then (l.position, l.id) < (p_near.position, p_near.id)
               else (l.position, l.id) <= (p_near.position, p_near.id) end;
+  select min(l.position)
+    into v_high
+    from headway.line(p_job) l
+   where l.id <> p_job.id
+     and (p_job.train is not null or l.priority = p_job.priority)
+     and case when p_before then (l.position, l.id) >= (p_near.position, p_near.id)
+              else (l.position, l.id) > (p_near.position, p_near.id) end;
   v_count := cardinality(v_ids);
+  v_step := 1024; -- before the first there is room for all of them
   for i in 1 .. v_count loop
-    -- below the i-th, which may stay, there must be positions for i - 1 others and the new one
-    v_step := (v_positions[i] - v_low) / (i + 1);
-    if v_step >= 2 then
+    -- above the i-th, which may stay, there must be positions for i - 1 others and the new one
+    if (v_high - v_positions[i]) / (i + 1) >= 2 then
+      v_step := (v_high - v_positions[i]) / (i + 1);
       v_count := i - 1;
       exit;
     end if;
-    v_step := null;
   end loop;
-  v_positions := array(
-    select case
-             when v_step is not null then v_low + n * v_step
-             -- to the end of the line: only the sequence gives positions behind all others and before the next
-             -- enqueue's
-             else nextval('headway.position')
-           end
-      from generate_series(1, v_count + 1) n);
   update headway.jobs j
-     set position = v_positions[u.ordinal + 1]
+     set position = v_high - (u.ordinal + 1) * v_step
     from unnest(v_ids[1:v_count]) with ordinality as u (id, ordinal)
    where j.id = u.id;
-  return v_positions[1];
+  return v_high - v_step;
 end
 $$;

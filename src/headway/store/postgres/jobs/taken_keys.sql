@@ -3,7 +3,8 @@
 -- What a batch that met existing jobs answers: for each job itself by id, else the holder of its idempotency key or
 -- unique key. A new statement, which sees a holder that was committed meanwhile. p_made are the jobs that this call
 -- made; of an id that comes twice, the first. p_met and p_outcomes are what replace_waiting found, if it was called.
--- Raises HW001 where on_conflict is raise, and 40001 where the holder has just ended: the caller tries again.
+-- Raises HW001 where on_conflict is raise, and 40001 where the holder has just ended and p_met does not have it: a
+-- transaction of another isolation level than read committed does not see that the key is free.
 create function headway.enqueued(
   p_own uuid,
   p_ids uuid[],
@@ -84,6 +85,37 @@ begin
     end if;
   end loop;
 end
+$$;
+
+-- For each of these jobs itself, or who has its idempotency key or unique key; null: nobody any more, so that it can be
+-- inserted. Where its id is another tenant's, an id that nobody has.
+create function headway.key_holders(
+  p_own uuid, p_ids uuid[], p_tenants uuid[], p_kinds text[], p_idempotency_keys text[], p_unique_keys text[],
+  p_unique_groups text[]
+) returns uuid[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select array_agg(
+           case
+             when own.tenant_id = o.owner then own.id
+             when own.id is not null then '00000000-0000-0000-0000-000000000000'
+             else coalesce(
+                    (select j.id
+                       from headway.jobs j
+                      where j.tenant_id = o.owner and j.kind = u.kind and j.idempotency_key = u.idempotency_key
+                      limit 1),
+                    (select j.id
+                       from headway.jobs j
+                      where j.tenant_id = o.owner and coalesce(j.unique_group, j.kind) = coalesce(u.unique_group, u.kind)
+                        and j.unique_key = u.unique_key and j.unique_key is not null and j.status = any (j.unique_scope)
+                      limit 1))
+           end
+           order by u.ordinal)
+    from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups)
+         with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, unique_group, ordinal)
+    cross join lateral (select coalesce(u.tenant_id, p_own) as owner) o
+    left join lateral (select j.id, j.tenant_id from headway.jobs j where j.id = u.id limit 1) own on true
 $$;
 
 -- Whether a job never ran, so that an enqueue with its key may replace it; see model/replacing.py. Inlined.

@@ -6,6 +6,12 @@ create function headway.micros(p_at timestamptz) returns bigint
 language sql immutable
 as $$ select (extract(epoch from p_at) * 1000000)::bigint $$;
 
+-- The time of a token bucket: now, or when it was last taken from, by a claim that began later and came first. Further
+-- ahead than a claim can be, the clock was set back, and now counts.
+create function headway.rate_time(p_at timestamptz, p_now timestamptz) returns timestamptz
+language sql immutable
+as $$ select case when p_at > p_now and p_at < p_now + interval '1 minute' then p_at else p_now end $$;
+
 -- How many more may start now; below 1: none.
 create function headway.rate_room(
   p_bucket headway.buckets, p_count integer, p_period_ms bigint, p_burst integer, p_now timestamptz
@@ -43,8 +49,9 @@ begin
   at := p_now;
   tokens := 0;
   if p_burst is not null then
+    at := headway.rate_time(p_bucket.at, p_now);
     tokens := greatest(0, headway.rate_room(p_bucket, p_count, p_period_ms, p_burst, p_now) - p_many);
-    full_at := p_now + (p_burst - tokens) * p_period_ms * interval '1 millisecond' / p_count;
+    full_at := at + (p_burst - tokens) * p_period_ms * interval '1 millisecond' / p_count;
     return;
   end if;
   -- a claim that began earlier may commit later: a slot keeps its latest start
@@ -70,7 +77,7 @@ set search_path = pg_catalog, pg_temp
 as $$
   select case
            when p_burst is not null
-             then p_now + greatest(1 - (r.room - floor(r.room)), 0.001) * p_period_ms * interval '1 millisecond' / p_count
+             then headway.rate_time(p_bucket.at, p_now) + greatest(1 - (r.room - floor(r.room)), 0.001) * p_period_ms * interval '1 millisecond' / p_count
            else coalesce(
                   (select to_timestamp(min(s.at) / 1000000.0)
                      from unnest(p_bucket.starts) as s (at)

@@ -69,7 +69,7 @@ def write_buckets(
         left = bucket.start(rate, capacity.buckets.get(key), counts[key], now)
         wake_at = bucket.next_at(rate, left, now) if key in waiting else None
         text = msgspec.json.encode(left.starts).decode() if left.starts else None
-        rows.append((key, left.tokens, now, bucket.forget_at(rate, left), wake_at, text))
+        rows.append((key, left.tokens, left.at, bucket.forget_at(rate, left), wake_at, text))
     if rows:
         yield Batch(_SQL["fill"], rows)
         # delete as many full ones as were written, so that buckets of unused keys do not pile up
