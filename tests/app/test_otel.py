@@ -223,8 +223,9 @@ async def ask():
     await app.aclose()
 asyncio.run(ask())
 Worker(Client(key=key), queues={"default": 1})
-found = [name for name in sys.modules if name.startswith(("opentelemetry", "prometheus_client", "headway.telemetry"))]
-assert not found, found
+found = {name for name in sys.modules if name.startswith(("opentelemetry", "prometheus_client", "headway.telemetry"))}
+# the list of our metrics: the server counts from its first request on, without any library
+assert found <= {"headway.telemetry", "headway.telemetry.metrics"}, found
 """
     import tempfile
 

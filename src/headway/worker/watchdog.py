@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.logs import Seldom, get_logger
-from headway.telemetry.metrics import ProcessMetrics
+
+if TYPE_CHECKING:
+    from headway.telemetry.metrics import ProcessMetrics
 
 log = get_logger("headway.worker")
 
