@@ -214,3 +214,27 @@ def test_sigterm_between_two_steps_loses_none_and_repeats_none(harness: WorkerHa
         assert (job.status, job.losses, job.worker_id) == ("queued" if stop_at < 60 else "succeeded", 0, None)
     assert counted == list(range(1, 61))
     assert {attempt.outcome for attempt in harness.attempts(job_id)} == {"next", "done"}
+
+
+def test_a_step_whose_execution_was_given_back_leads_to_no_other(harness: WorkerHarness) -> None:
+    """Its outcome is not written, so whoever runs the machine next begins with that step."""
+    began: list[tuple[str, int]] = []
+
+    @harness.machine
+    class Order(Machine):
+        @step
+        async def start(self, ctx: Any) -> Any:
+            began.append(("start", ctx.fence))
+            if ctx.fence == 1:
+                await harness.store.arun(harness.store.ops.release([(ctx.job_id, 1)], delay_ms=0))
+            return Next("end")
+
+        @step
+        async def end(self, ctx: Any) -> Any:
+            began.append(("end", ctx.fence))
+            return Done("over")
+
+    (job_id,) = harness.enqueue(Order.build())
+    harness.drain()
+    assert harness.get(job_id).result == "over"
+    assert began == [("start", 1), ("start", 2), ("end", 3)]

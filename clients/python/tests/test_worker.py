@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
@@ -229,6 +230,31 @@ def test_a_machine(client: Client, working: Any) -> None:
     assert [each.fields["outcome"] for each in client.attempts(made.id)] == ["next", "await", "spawn", "done"]
 
 
+def test_a_machine_goes_on_in_its_slot(client: Client, working: Any) -> None:
+    worker = working.new(queues={"mail": 1})
+    other_began = asyncio.Event()
+
+    @worker.handler("order", step="start")
+    async def start(payload: dict[str, Any]) -> Next:
+        return Next("pay")
+
+    @worker.handler("order", step="pay")
+    async def pay(payload: dict[str, Any]) -> Done:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await other_began.wait()
+        return Done(other_began.is_set())
+
+    @worker.handler("welcome")
+    async def welcome() -> None:
+        other_began.set()
+
+    order, other = client.enqueue("order"), client.enqueue("welcome")
+    working(worker)
+    assert client.result(order.id, wait=30).unwrap() is False
+    assert client.result(other.id, wait=30).status == "succeeded"
+
+
 def test_cancel_timeout_and_a_lost_lease(app: Headway, client: Client, working: Any) -> None:
     worker = working.new(heartbeat=0.05)
     stopped: list[str] = []
@@ -259,6 +285,28 @@ def test_cancel_timeout_and_a_lost_lease(app: Headway, client: Client, working: 
     app.declare_dead(client.get(lost.id).fields["worker_id"])
     _until(lambda: stopped.count("async") == 3)  # its next heartbeat tells it so
     assert client.get(lost.id).fields["losses"] == 1
+
+
+def test_an_execution_that_is_not_its_workers_any_more_is_stopped(app: Headway, client: Client, working: Any) -> None:
+    """Its lease goes on: only that job went elsewhere."""
+    worker = working.new(heartbeat=0.05)
+    stopped = asyncio.Event()
+
+    @worker.handler("welcome")
+    async def welcome(ctx: Context) -> bool:
+        if ctx.fence == 1:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                stopped.set()
+        async with asyncio.timeout(10):
+            return await stopped.wait()
+
+    working(worker)
+    made = client.enqueue("welcome")
+    _until(lambda: client.get(made.id).status == "running")
+    app.store.run(app.store.ops.release([(made.id, 1)], delay_ms=0))
+    assert client.result(made.id, wait=30).unwrap() is True
 
 
 def test_what_no_json_can_hold_harms_only_its_own_job(client: Client, working: Any) -> None:

@@ -178,13 +178,18 @@ describe("worker", { concurrency: true }, () => {
     proxy.fate = ({ path }, turn) => (path.endsWith("/claim") && turn <= 2 ? "lose" : "forward");
     const { id } = await client.enqueue("play_again");
     const holding = held({ queues: { again: 1 }, kind: "play_again", url: proxy.address });
-    const job = await holding.next();
-    assert.deepEqual([job.ctx.jobId, job.ctx.fence], [id, 1]);
-    const names = proxy.of("/claim").map(({ body }) => (JSON.parse(body) as { claim_id: string }).claim_id);
-    assert.equal(new Set(names.slice(0, 3)).size, 1);
-    job.finish("done");
-    assert.equal((await client.result(id, { wait: 30 })).unwrap(), "done");
-    await holding.end();
+    try {
+      const enough = (count: number) => count >= 3;
+      await until(() => proxy.of("/claim").length, enough, "repeated claims");
+      const names = proxy.of("/claim").map(({ body }) => (JSON.parse(body) as { claim_id: string }).claim_id);
+      assert.equal(new Set(names.slice(0, 3)).size, 1);
+      const job = await holding.next();
+      assert.deepEqual([job.ctx.jobId, job.ctx.fence], [id, 1]);
+      job.finish("done");
+      assert.equal((await client.result(id, { wait: 30 })).unwrap(), "done");
+    } finally {
+      await holding.end();
+    }
   });
 
   it("a worker outlasts answers of another program", async (t) => {
@@ -305,6 +310,7 @@ describe("worker", { concurrency: true }, () => {
     const kind = "play_apart";
     const { id } = await client.enqueue(kind, {});
     const holding = held({ queues: { apart: 1 }, kind, url: proxy.address });
+    t.after(() => holding.end()); // also where it fails
     const { ctx, finish } = await holding.next();
     assert.deepEqual([ctx.jobId, ctx.fence], [id, 1]); // the claim whose answer got lost was repeated
     ctx.log("too much");

@@ -16,7 +16,7 @@ from headway.api.serving.settings import server_settings
 from headway.api.wire.cursors import make_cursor
 from headway.api.wire.problems import Refused
 from headway.errors import StoreUnavailable
-from headway.model.key_text import new_key
+from headway.model.key_text import KeyText, new_key, read_key
 
 SOON = datetime.now(UTC) + timedelta(days=1)
 
@@ -46,6 +46,14 @@ def test_no_key_makes_a_wider_one(app: Headway, client: Any, keys: dict[str, str
     for ask, body, headers, status in cases:
         said = ask.post("/keys", json=body, headers=headers)
         assert said.status_code == status, (body, headers, said.text)
+
+
+def test_a_key_with_another_secret_or_mode_is_refused(client: Any, keys: dict[str, str]) -> None:
+    key = read_key(keys["admin"])
+    assert key is not None
+    assert client(key.text).get("/keys").status_code == 200
+    for other in (KeyText(key.mode, key.id, new_key().secret), KeyText("test", key.id, key.secret)):
+        assert client(other.text).get("/keys").status_code == 401
 
 
 def test_keys_are_listed_in_pages_and_shown_without_a_secret(app: Headway, client: Any, keys: dict[str, str]) -> None:

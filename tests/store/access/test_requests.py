@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Barrier, Thread
 from typing import Any
 
+import msgspec
 import pytest
 
 from headway.errors import Duplicate, Replayed
@@ -13,6 +14,7 @@ from headway.model.event import NewEvent
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import NewJob
 from headway.model.request import KEPT_MS, Request
+from tests.tenant_ids import tenant_id
 
 
 def request(key: str = "k1", *, body: bytes = b"0", route: str = "POST /jobs", key_id: str = "a") -> Request:
@@ -40,10 +42,16 @@ def test_a_repeated_request_gives_the_ids_of_the_first(db):
     with pytest.raises(Duplicate, match="came with another body") as conflict:
         enqueued(db, request(body=b"1"))
     assert conflict.value.job_id == made.id
+    # a key that is for all tenants may say the same words to each
+    elsewhere = msgspec.structs.replace(request(), tenant_id=tenant_id("acme"))
+    (there,) = enqueued(db, elsewhere, tenant_id=tenant_id("acme"))
+    assert there.created
+    assert replay(lambda: enqueued(db, elsewhere)) == [(there.id, True)]
+    assert replay(lambda: enqueued(db, request())) == [(made.id, True)]
     event = NewEvent(id=new_id(), tenant_id=DEFAULT_TENANT_ID, name="sold")
     assert db.run(db.ops.once(request("e"), db.ops.emit([event]))) == [event.id]
     assert replay(lambda: db.run(db.ops.once(request("e"), db.ops.emit([event])))) == [(event.id, True)]
-    assert len(db.find()) == 3
+    assert len(db.find()) == 4
 
 
 def test_a_refused_request_is_not_kept(db):

@@ -34,6 +34,16 @@ def test_a_complete_list(db: Any) -> None:
     assert db.heartbeat_claims(db.home(), two).lost == _keys([two])
 
 
+def test_an_execution_is_named_by_its_fence(db: Any) -> None:
+    worker = db.worker()
+    db.enqueue()
+    (old,) = db.claim(worker)
+    db.release(old)
+    (new,) = db.claim(worker)
+    assert db.heartbeat_claims(worker, old).lost == _keys([old])
+    assert db.heartbeat_claims(worker, new).lost == []
+
+
 def test_one_job_renews_the_lease_of_a_worker_that_runs_nothing_else(db: Any) -> None:
     worker = db.worker(lease_ms=60_000)
     db.enqueue_ids(2)

@@ -399,6 +399,7 @@ def test_a_machine_and_its_signal_may_come_in_one_transaction(db, make):
 
 
 def test_an_await_times_out_by_the_held_clock(db):
+    later = db.parked("paid", deadline_ms=5_001)
     job_id = db.parked("paid", deadline_ms=5_000)
     db.advance(4.999)
     promoted = db.promote()
@@ -407,6 +408,7 @@ def test_an_await_times_out_by_the_held_clock(db):
     before = db.job(job_id)
     db.advance(0.001)
     assert db.promote().queued == 1
+    assert db.status(later) == "waiting"
     job = db.job(job_id)
     assert (job.status, job.woken, job.deadline_at) == ("queued", "timeout", None)
     assert (job.queued_at, job.position) == (db.now(), before.position)
