@@ -5,7 +5,7 @@ PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.versi
 	&& echo /usr/bin/python3 || echo python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest test-all check bench crash chaos fuzz format docs screenshots
+.PHONY: demo test test-lowest mutants test-all check bench crash chaos fuzz format docs screenshots
 
 .venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -49,7 +49,7 @@ test: .venv/ready .venv/browser .venv/node
 .venv-lowest/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct \
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --upgrade --resolution lowest-direct \
 		--editable '.[dev]' --editable clients/python
 	.venv-lowest/bin/python tools/lowest_versions.py
 	touch $@
@@ -57,6 +57,11 @@ test: .venv/ready .venv/browser .venv/node
 # Everything, at those versions.
 test-lowest: .venv-lowest/ready .venv/browser .venv/node
 	.venv-lowest/bin/python -m pytest --processes $(JOBS)
+
+# Breaks the lines that carry a promise, one at a time, and runs the tests that should notice; goes on where it was
+# interrupted. make mutants ONLY=fence for some of them
+mutants: .venv/ready .venv/node
+	$(BIN)/python tools/mutants.py --jobs 2 $(if $(ONLY),--only $(ONLY))
 
 # everything at full size: a million rows, every time zone, hundreds of kills, random walks by a new seed, which is
 # printed; make test-all SEED=… repeats them

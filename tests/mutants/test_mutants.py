@@ -1,0 +1,27 @@
+"""Each line of the lists is in the code, once, and the tests that should notice exist; `make mutants` breaks them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tools.mutants import ROOT, Mutant, mutants
+
+MUTANTS = mutants()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_the_line_is_in_the_code_and_its_tests_exist(mutant: Mutant) -> None:
+    count = (ROOT / mutant.file).read_text("utf-8").count(mutant.line)
+    assert count == 1, f"its line is {count} times in {mutant.file}: mend the list"
+    assert mutant.becomes != mutant.line
+    assert mutant.tests
+    for test in mutant.tests:
+        path, _, name = test.partition("::")
+        defined = rf"^(?:async )?def {re.escape(name.partition('[')[0])}\("
+        assert re.search(defined, (ROOT / path).read_text("utf-8"), re.MULTILINE), test
+
+
+def test_each_has_a_name_of_its_own_and_there_are_enough() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
