@@ -49,6 +49,10 @@ def damaged(where: str, found: int, differences: list[str]) -> SchemaOutdated:
     )
 
 
+def incomplete(where: str, found: int, steps: list[str], fix: str) -> SchemaOutdated:
+    return SchemaOutdated(f"{where} has schema version {found} without all its steps ({shortened(steps)}): {fix}")
+
+
 def shortened(differences: list[str]) -> str:
     more = f", and {len(differences) - _SAID} more" if len(differences) > _SAID else ""
     return "; ".join(differences[:_SAID]) + more

@@ -23,7 +23,8 @@ from headway.store.postgres.engine import catalogue as postgres_catalogue
 from headway.store.postgres.engine import migrate as postgres_migrate
 from headway.store.sqlite.engine import catalogue as sqlite_catalogue
 from headway.store.sqlite.engine import migrate as sqlite_migrate
-from headway.store.steps import Header, read_steps
+from headway.store.sqlite.engine.prefix import renamed
+from headway.store.steps import Header, Step, read_steps
 from tests.store.engine.other_steps import add_version
 
 FOLDERS = {
@@ -203,3 +204,17 @@ def test_an_older_build_leaves_alone_what_has_a_step_that_it_does_not_know(postg
     )
     with pytest.raises(SchemaOutdated, match="newer build"):
         postgres_store.run_script(Op(postgres_migrate.migrate, writes=True))
+
+
+def test_a_schema_without_all_its_steps_is_refused_until_it_has_them(db: Any) -> None:
+    """As a build of yesterday left it while the version grew."""
+    db.enqueue()
+    step = Step(10, "31_said_logs")
+    (down,) = (FOLDERS[db.dialect] / step.file("down")).read_text().strip().split(";")[:-1]
+    db.sql(down if db.dialect == "postgres" else renamed(down, db.store.prefix))
+    db.sql(f"delete from {db.table('schema_steps')} where name = ?", step.name)
+    db.store.close()
+    with pytest.raises(SchemaOutdated, match=r"version 10 without all its steps \(31_said_logs\): .*headway .*migrate"):
+        db.enqueue()
+    assert migrate.apply(db.store)[0] == step.title("up")
+    db.enqueue()

@@ -15,7 +15,7 @@ from headway.store.postgres.engine.arrays import literal
 from headway.store.postgres.engine.migrate import VERSION, State, state
 from headway.store.postgres.engine.migrate_in_parts import migrate_in_parts
 from headway.store.run import Store, adrive, drive
-from headway.store.versions import UNRELEASED, newer, unreleased
+from headway.store.versions import UNRELEASED, incomplete, newer, unreleased
 
 try:
     import psycopg
@@ -223,6 +223,8 @@ class PostgresStore:
             raise SchemaOutdated(f"{where} has schema version {found.version}, this library needs {VERSION}: {fix}")
         if found.version > VERSION:
             raise newer(where, found.version, VERSION)
+        if found.lacks:
+            raise incomplete(where, VERSION, found.lacks, fix)
         if found.isolation != "read committed":
             raise ConfigError(
                 f"{where} starts transactions as {found.isolation}, but Headway locks rows and then reads what others "

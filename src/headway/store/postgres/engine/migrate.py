@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from headway.store.ops import Op, Statement, Steps
@@ -18,7 +19,8 @@ from headway.store.versions import UNRELEASED, damaged, differs, newer, newer_bu
 _FOLDER = files("headway.store.postgres")
 _STEPS = read_steps(_FOLDER / "engine/migrations")
 VERSION = max(step.version for step in _STEPS)
-GENERATION = int((_FOLDER / "engine/functions.generation").read_text("utf-8").split()[0])
+GENERATION_FILE = Path(str(_FOLDER / "engine/functions.generation"))
+GENERATION = int(GENERATION_FILE.read_text("utf-8").split()[0])
 """Grows whenever a function changes (tools/functions_generation.py): an older build never replaces newer functions."""
 FIRST_OF_STEPS = min(step.version for step in _STEPS if step.name)
 _ADOPTED = 1  # whose tables an unreleased version may have
@@ -26,8 +28,12 @@ _ADOPTED = 1  # whose tables an unreleased version may have
 _CHAPTERS = ("stats", "access", "fleet", "machines", "jobs", "order", "triggers")
 _REPAIR = f"make the tables of version {_ADOPTED} whole"
 _LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
-_STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
-_STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
+_STATE = """
+select current_setting('default_transaction_isolation'),
+       (select i.id::text from headway.install i),
+       array(select s.name from headway.schema_steps s where s.version = $1)
+"""
+_STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null, null"
 _NEEDS = "select max(needs) from headway.schema_steps having max(version) = $1"
 _ALONE = "select pg_try_advisory_lock(i.secret) from headway.install i"
 _NOT_ALONE = "select pg_advisory_unlock(i.secret) from headway.install i"
@@ -88,14 +94,16 @@ class State(NamedTuple):
     version: int
     isolation: str
     install_id: str | None
+    lacks: list[str]  # the steps of this library's version that were not done
 
 
 def state() -> Steps[State]:
     """The version, and how transactions begin."""
     found = yield from version()
-    sql = _STATE if found == VERSION else _STATE_ELSEWHERE
-    ((isolation, install_id),) = yield Statement(sql)
-    return State(found, isolation, install_id)
+    asked = Statement(_STATE, (VERSION,)) if found == VERSION else Statement(_STATE_ELSEWHERE)
+    ((isolation, install_id, done),) = yield asked
+    lacks = [step.name for step in _STEPS if step.version == VERSION and done is not None and step.name not in done]
+    return State(found, isolation, install_id, lacks)
 
 
 def migrate(to: int | None = None) -> Steps[list[str]]:
@@ -277,8 +285,8 @@ def _plan(found: _Recorded, to: int | None, repairs: list[str]) -> Iterator[Part
         texts = tuple(sql for part in steps for sql in _in_transaction(part))
         steps = [Part(f"migrate up to version {target}", texts, locks="nothing: there are no jobs yet")]
     yield from steps
-    if target == VERSION and (steps or (at, found.functions) != (target, _functions_hash())):
-        record = _record(target, f" functions {_functions_hash()} generation {GENERATION}")
+    if target == VERSION and (steps or (at, found.functions) != (target, functions_hash())):
+        record = _record(target, f" functions {functions_hash()} generation {GENERATION}")
         functions = (_DROP_FUNCTIONS, *_functions(), *script("engine/grants.sql"))
         yield Part("install the functions", functions, (record,), locks="calls of functions, for about a second")
     elif 0 < target < VERSION and at != target:
@@ -321,5 +329,5 @@ def _functions() -> list[str]:
 
 
 @cache
-def _functions_hash() -> str:
+def functions_hash() -> str:
     return hashlib.sha256("\n".join([*_functions(), *script("engine/grants.sql")]).encode()).hexdigest()[:16]

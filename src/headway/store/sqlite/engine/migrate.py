@@ -13,7 +13,7 @@ from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.statements import ROOT, statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.steps import Header, Part, Step, read_steps, route, version_before
-from headway.store.versions import UNRELEASED, damaged, differs, newer, unreleased
+from headway.store.versions import UNRELEASED, damaged, differs, incomplete, newer, unreleased
 
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
@@ -208,7 +208,7 @@ def ensure(conn: Connection, path: str, prefix: str = "") -> None:
     if found == 0:
         migrate(conn)
     else:
-        _refuse_other(found, path, prefix)
+        _refuse_other(found, path, prefix, drive(_missing(), conn.run) if found == VERSION else [])
 
 
 def prepare(path: str, prefix: str = "") -> Steps[bool]:
@@ -217,15 +217,23 @@ def prepare(path: str, prefix: str = "") -> Steps[bool]:
     if found == 0:
         yield from migration()
         return False
-    _refuse_other(found, path, prefix)
+    _refuse_other(found, path, prefix, (yield from _missing()) if found == VERSION else [])
     return True
 
 
-def _refuse_other(found: int, path: str, prefix: str) -> None:
-    """Raises `SchemaOutdated` for any version but this library's."""
+def _missing() -> Steps[list[str]]:
+    """The steps of this library's version that were not done."""
+    found = yield from read_recorded()
+    return [step.name for step in _STEPS if step.version == VERSION and step not in found.steps]
+
+
+def _refuse_other(found: int, path: str, prefix: str, missing: list[str]) -> None:
+    """Raises `SchemaOutdated` for any version but this library's, with all its steps."""
+    url = f"'sqlite:///{path}?prefix={prefix}'" if prefix else f"sqlite:///{path}"
+    if missing:
+        raise incomplete(path, found, missing, f"stop the workers, then run: headway --url {url} migrate")
     if found == VERSION:
         return
-    url = f"'sqlite:///{path}?prefix={prefix}'" if prefix else f"sqlite:///{path}"
     if found in UNRELEASED:
         raise unreleased(path, found, f"stop its workers, then run: headway --url {url} migrate")
     if found > VERSION:
