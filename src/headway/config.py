@@ -60,6 +60,7 @@ SERVER_NAMES = (
     "hosts",
     "key_rate",
     "tenant_rate",
+    "tenant_bytes",
     "session_idle",
     "session_max",
     "metrics",

@@ -16,7 +16,8 @@ from headway.api import chapters
 from headway.api.access.callers import Callers
 from headway.api.access.keys import Keys
 from headway.api.access.oidc_settings import OidcSettings, oidc_settings
-from headway.api.access.rates import Rates
+from headway.api.access.places import Place, Places
+from headway.api.access.rates import BodyBytes, Rates
 from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import Tenants, check_role
 from headway.api.aside import Aside
@@ -88,6 +89,7 @@ class Api:
         self._workers = Gateway(app, __version__)
         self._streams = Streams()
         self._aside = Aside()
+        self._places = Places()
         self._parts = ServerParts(
             stopping=self.stopping,
             workers=self._workers,
@@ -101,6 +103,7 @@ class Api:
         self._watch = DatabaseWatch(app)
         self._schema = SchemaWatch(app)
         self._rates = Rates(self.settings)
+        self._bytes = BodyBytes(self.settings)
         self._uses: asyncio.Task[None] | None = None
         self._host: asyncio.Task[None] | None = None
         self._watchdog: Watchdog | None = None
@@ -245,13 +248,24 @@ class Api:
             _refuse_nul(request.scope["path_params"])
             verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
             exchange.tenant_id = verbs.tenant_id
-            body = b"" if route.upload else await read_body(request, route.limit)
+            body = b"" if route.upload else await self._read(request, route, verbs.tenant_id)
             query = request.query_params.multi_items() if request.scope["query_string"] else []
-            call = await self._call(route, request, sent, key, verbs, request.path_params, query, body)
-            answer = await _within(route, call)
-            return await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
+            async with self._places.taken(verbs.tenant_id) as place:
+                call = await self._call(route, request, sent, key, verbs, place, request.path_params, query, body)
+                answer = await _within(route, call)
+                return await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
 
         return self._guarded(answer)
+
+    async def _read(self, request: Request, route: Route, tenant_id: str | None) -> bytes:
+        declared = Exchange.of(request).sent.get("content-length", "")
+        size = int(declared) if declared.isdecimal() and len(declared) < 12 else 0
+        if size <= route.limit:  # else it is refused without being read
+            self._bytes.take(tenant_id, size)
+        body = await read_body(request, route.limit)
+        if not size:
+            self._bytes.take(tenant_id, len(body))
+        return body
 
     async def caller(self, request: Request) -> ApiKey:
         """Who asks, with their rights, in the shape of a key; raises `Refused`."""
@@ -289,8 +303,9 @@ class Api:
         verbs = await self._tenants.verbs(key, tenant)
         encoded = b"" if body is None else msgspec.json.encode(body)
         sent = {"content-type": "application/json", **headers}  # what a browser sends is about the page
-        async with self._watch.request():
-            return await _within(route, await self._call(route, request, sent, key, verbs, params, query, encoded))
+        async with self._watch.request(), self._places.taken(verbs.tenant_id) as place:
+            call = await self._call(route, request, sent, key, verbs, place, params, query, encoded)
+            return await _within(route, call)
 
     async def log_in(self, request: Request, key: str) -> tuple[ApiKey, str]:
         """Begin a session of the key with this text; gives the cookie to set, too. Raises `Refused`."""
@@ -309,6 +324,7 @@ class Api:
         sent: Mapping[str, str],
         key: ApiKey,
         verbs: Verbs,
+        place: Place,
         params: Mapping[str, str],
         query: list[tuple[str, str]],
         body: bytes,
@@ -326,6 +342,7 @@ class Api:
             address=exchange.address,
             server=self._parts,
             http=request,
+            place=place,
             size=len(body),
             upload=read_upload(request, route.limit) if route.upload else None,
             request=request_with_key(request, body, verbs, key)

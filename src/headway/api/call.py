@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 from starlette.requests import Request as HttpRequest
 
 from headway.api.access.callers import Callers
+from headway.api.access.places import Place
 from headway.api.access.sessions import Sessions
 from headway.api.aside import Aside
 from headway.api.enqueues import Enqueues
@@ -60,6 +62,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     address: str  # of the client, for the audit; from X-Forwarded-For only where the proxy is trusted
     server: ServerParts
     http: HttpRequest
+    place: Place  # of this request, among those that are under way
     size: int = 0  # of its body, in bytes
     upload: AsyncIterator[bytes] | None = None  # the body, where it is a file
     request: Request | None = None  # its Idempotency-Key, where it has one
@@ -78,6 +81,13 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
         if self.size <= LARGE:
             return work()
         return await self.server.aside.run(self.verbs.tenant_id, work)
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Around waiting for what others do: the request's place is free meanwhile."""
+        self.place.leave()
+        yield
+        await self.place.come_back()  # not where it was canceled, or failed
 
     async def begin_session(self) -> tuple[Session, str]:
         """A session of this key; gives the cookie to set, too."""

@@ -11,6 +11,7 @@ from math import ceil
 from headway.api.serving.settings import Rate, ServerSettings
 from headway.api.wire.problems import Refused
 
+_SMALL_BODY = 16_384
 _MOST = 10_000  # buckets remembered; the one that was longest unused is full again soon
 
 
@@ -45,6 +46,29 @@ class Rates:
                 headers={**headers, "Retry-After": str(max(1, ceil(wait_s)))},
             )
         return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+
+class BodyBytes:
+    """How many bytes of bodies a tenant may send: reading them takes longer than anything else of a request. Small ones
+    are not counted."""
+
+    def __init__(self, settings: ServerSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
+        rate = settings.tenant_bytes
+        self._buckets = None if rate is None else _Buckets(rate, monotonic)
+
+    def take(self, tenant_id: str | None, size: int) -> None:
+        """Raises `Refused` with 429."""
+        if self._buckets is None or tenant_id is None or size <= _SMALL_BODY:
+            return
+        rate = self._buckets.rate
+        _, _, wait_s = self._buckets.take(tenant_id, min(size, rate.count))
+        if wait_s:
+            raise Refused(
+                429,
+                f"too many bytes of bodies by this tenant: {rate.count:,} in {self._buckets.seconds} s are allowed",
+                fix="ask again after the seconds that Retry-After says",
+                headers={"Retry-After": str(max(1, ceil(wait_s)))},
+            )
 
 
 class Strangers:
@@ -90,14 +114,14 @@ class _Buckets:
         self._monotonic = monotonic
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when
 
-    def take(self, owner: str) -> tuple[int, float, float]:
+    def take(self, owner: str, count: int = 1) -> tuple[int, float, float]:
         """What remains, in how many seconds it is full again, and when to ask again (0: this one was allowed)."""
         now = self._monotonic()
         tokens, at = self._left.get(owner, (float(self.rate.count), now))
         tokens = min(float(self.rate.count), tokens + (now - at) * self._per_s)
-        wait_s = 0.0 if tokens >= 1 else (1 - tokens) / self._per_s
+        wait_s = 0.0 if tokens >= count else (count - tokens) / self._per_s
         if not wait_s:
-            tokens -= 1
+            tokens -= count
         self._left[owner] = (tokens, now)
         self._left.move_to_end(owner)
         if len(self._left) > _MOST:

@@ -180,7 +180,8 @@ async def _outcome(call: Call[None, ResultQuery], job: Job) -> Outcome:
     ended = asyncio.ensure_future(call.verbs.aresult(job.id, timeout=call.query.wait, raw=True))
     others = (asyncio.ensure_future(call.gone()), asyncio.ensure_future(call.server.stopping.wait()))
     try:
-        await asyncio.wait((ended, *others), return_when=asyncio.FIRST_COMPLETED)
+        async with call.waiting():
+            await asyncio.wait((ended, *others), return_when=asyncio.FIRST_COMPLETED)
         return await (ended if ended.done() else call.verbs.aresult(job.id, timeout=0, raw=True))
     finally:
         for each in (ended, *others):

@@ -104,8 +104,12 @@ async def _claimed(
             if len(claims) >= body.limit:
                 waiting.wake_next(queues, tenant_id)
             kept = await _known(call, claims)
+            if kept:
+                break
             unless = (gone, stopping, claiming.left)
-            if kept or not await waiting.wait(queues, tenant_id=tenant_id, kinds=kinds, until=until, unless=unless):
+            async with call.waiting():
+                found = await waiting.wait(queues, tenant_id=tenant_id, kinds=kinds, until=until, unless=unless)
+            if not found:
                 break
         worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
         if worker is None:

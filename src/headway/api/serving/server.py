@@ -9,6 +9,7 @@ import gc
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
 from math import ceil
 from typing import Any
@@ -31,6 +32,7 @@ _WHY = {
     errno.EADDRNOTAVAIL: "this machine does not have that address",
     errno.EACCES: "that port is for root: choose one from 1024",
 }
+_SWITCH_S = 0.001  # how long a thread that does large work keeps the event loop waiting for the interpreter
 _M_ARENA_MAX = -8  # of malloc.h
 
 
@@ -54,6 +56,7 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float, shares: Shares |
     )
     join_lines()
     _use_one_heap()
+    sys.setswitchinterval(_SWITCH_S)
     _Server(config, api, shares or Shares.alone()).run(sockets=[listener])
 
 

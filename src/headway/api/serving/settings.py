@@ -16,6 +16,8 @@ from headway.model.rate import parse_rate, show_rate
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SHORTEST_SESSION_MS = 300_000
+_UNITS = ("B", "KiB", "MiB", "GiB")
+_BYTES = re.compile(r"([1-9]\d{0,9})\s*(B|KiB|MiB|GiB)/([1-9]\d{0,5}(?:ms|s|m|h))\Z")
 _HOST = re.compile(r"(\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?)\Z")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*\Z")
 
@@ -27,6 +29,7 @@ class ServerOptions(TypedDict, total=False):
     prefix: str | None
     key_rate: str | None
     tenant_rate: str | None
+    tenant_bytes: str | None
     session_idle: Duration | None
     session_max: Duration | None
 
@@ -57,6 +60,7 @@ class ServerSettings:
     hosts: tuple[str, ...] = ()  # beside loopback: the names under which the server may be asked
     key_rate: Rate | None = None  # requests of one key, in one process
     tenant_rate: Rate | None = None
+    tenant_bytes: Rate | None = Rate(256 * 2**20, 16_000)  # of bodies over 16 KiB, in one process
     session_idle_ms: int = 12 * 3_600_000  # a browser's session ends when it was not used for so long
     session_max_ms: int = 7 * DAY_MS  # and when it has lasted so long
     metrics: str | None = None  # where `headway serve` answers Prometheus without a key
@@ -145,6 +149,18 @@ def _rate(name: str, value: Any) -> Rate:
         raise ConfigError(str(error)) from None
 
 
+def _bytes(name: str, value: Any) -> Rate | None:
+    """A rate, `256MiB/16s`; or "none"."""
+    if value == "none":
+        return None
+    found = _BYTES.match(str(value))
+    if found is None:
+        raise ConfigError(f'server.{name}={value!r} is not a size per time like "256MiB/16s", or "none"')
+    size, unit, period = found.groups()
+    ms = to_ms(period, f"server.{name}")
+    return Rate(int(size) * 1_024 ** _UNITS.index(unit), ms)
+
+
 def _duration(name: str, value: Duration) -> int:
     if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
         value = float(value)  # environment variables are text
@@ -171,6 +187,7 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "hosts": _hosts,
     "key_rate": _rate,
     "tenant_rate": _rate,
+    "tenant_bytes": _bytes,
     "session_idle": _duration,
     "session_max": _duration,
 }
