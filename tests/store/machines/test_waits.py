@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from headway.errors import NotAllowed
+from headway.model.ids import new_id
 from headway.model.job import Job, Settlement
 from headway.model.machine import Began, forked
 from tests.store.machines.machine_calls import changed, checkpoint, inbox, new_machine
@@ -371,6 +372,19 @@ def _limits(db: Any, job: Job) -> None:
     db.limit("queue", QUEUE)
 
 
+def _reserve(db: Any, job: Job) -> None:
+    reservation = new_id()
+    db.reserve(reservation, QUEUE)
+    db.claim(queue=QUEUE)
+    db.unreserve(reservation, QUEUE)
+
+
+def _suspend_and_resume_tenant(db: Any, job: Job) -> None:
+    db.run(db.ops.suspend_tenant(job.tenant_id, actor=None))
+    db.claim(queue=QUEUE)
+    db.run(db.ops.resume_tenant(job.tenant_id, actor=None))
+
+
 def _move_refused(db: Any, job: Job) -> None:
     with pytest.raises(NotAllowed):
         db.move(job.id, first=True)
@@ -401,8 +415,8 @@ def _other_car_is_canceled_and_retried(db: Any, job: Job) -> None:
 @all_of(
     "verb",
     (
-        *(_retry_refused, _pause_and_resume, _hold_and_resume, _limits, _move_refused),
-        *(_sweep, _other_worker_is_gone, _other_car_is_canceled_and_retried),
+        *(_retry_refused, _pause_and_resume, _hold_and_resume, _limits, _reserve, _move_refused),
+        *(_suspend_and_resume_tenant, _sweep, _other_worker_is_gone, _other_car_is_canceled_and_retried),
     ),
 )
 def test_what_leaves_a_waiting_locomotive_alone(db, make, wait, verb):
