@@ -263,9 +263,10 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncAuditChainVerbs, AsyncTenantCareVerbs
     def migrate(self, to: int | None = None) -> list[str]:
         """Bring the database's schema to this library's version, or to another; returns what was done.
 
-        A new SQLite file gets its schema by itself. Safe to run from many places at once.
+        A new SQLite file gets its schema by itself. Safe to run from many places at once. On PostgreSQL the app's
+        retention becomes the least that logins of workers keep.
         """
-        return migrations.apply(self._store, to)
+        return migrations.apply(self._store, to, retention_ms=self.settings.retention_ms)
 
     async def amigrate(self, to: int | None = None) -> list[str]:
         """The same, in a thread."""

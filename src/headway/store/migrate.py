@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from headway.errors import ConfigError
 from headway.store.foreign import postgres_session, sqlite_session
 from headway.store.foreign.identify import is_sqlite
-from headway.store.ops import Op
+from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine import migrate as postgres
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite.engine import migrate as sqlite
@@ -55,12 +58,22 @@ def _renamed(part: Part, prefix: str) -> Part:
     return replace(part, statements=statements, record=record)
 
 
-def apply(store: Store, to: int | None = None) -> list[str]:
+def apply(store: Store, to: int | None = None, *, retention_ms: Mapping[str, int] | None = None) -> list[str]:
     """Bring the schema to a version (default: this library's), up or down; gives what was done. Each part of it is
-    committed by itself and recorded: a migration that was ended goes on where it was."""
+    committed by itself and recorded: a migration that was ended goes on where it was. The retention is what logins of
+    workers have to keep at least."""
     if isinstance(store, SqliteStore):
         return store.migrate(to)
-    return _postgres(store).migrate(to)
+    done = _postgres(store).migrate(to)
+    if retention_ms is not None and to in (None, latest(store)):
+        text = msgspec.json.encode(retention_ms).decode()
+        keep = Statement("select headway.set_usual_retention($1::jsonb)", [text])
+        _postgres(store).run_script(Op(lambda: _only(keep), writes=True))
+    return done
+
+
+def _only(statement: Statement) -> Steps[None]:
+    yield statement
 
 
 def roles(store: Store) -> list[str]:

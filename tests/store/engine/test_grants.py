@@ -4,13 +4,14 @@ called with everything that belongs to somebody else."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import psycopg
 import pytest
 
-from headway.config import Settings
+from headway import Headway
+from headway.config import DAY_MS, Settings
 from headway.model.job_list import KEPT_MS as LIST_KEPT_MS
 from headway.model.request import KEPT_MS as REQUEST_KEPT_MS
 from tests.store.engine.test_postgres_roles import ACME, GLOBEX, Roles
@@ -93,6 +94,30 @@ def test_the_usual_retentions_are_those_of_the_settings(roles: Roles) -> None:
     assert (REQUEST_KEPT_MS, LIST_KEPT_MS) == (86_400_000, 600_000)  # as in requests.sql and job_lists.sql
 
 
+def test_the_owner_stores_what_workers_keep(roles: Roles) -> None:
+    with closing(Headway(roles.url, retention={"audit": "30d"})) as app:
+        app.migrate()
+    with psycopg.connect(roles.url, autocommit=True) as owner:
+        kept = {name: _usual(owner, name) for name in ("audit", "errors", "something")}
+        assert kept == {"audit": 30 * DAY_MS, "errors": 90 * DAY_MS, "something": 36_500 * DAY_MS}
+        for days in (31, 29):
+            at = f"now() - interval '{days} days'"
+            owner.execute(f"insert into headway.audit (at, action) values ({at}, 'x')")
+            owner.execute("select headway.seal_audit(10)")
+    with psycopg.connect(roles.url_of("worker"), autocommit=True) as conn:
+        assert conn.execute("select headway.prune_audit(0, 100)").fetchone() == (1,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("select headway.set_usual_retention('{}')")
+    with closing(Headway(roles.url)) as app:
+        app.migrate()
+    with psycopg.connect(roles.url, autocommit=True) as owner:
+        assert _usual(owner, "audit") == 365 * DAY_MS
+
+
+def _usual(owner: psycopg.Connection[Any], name: str) -> Any:
+    return owner.execute("select headway.usual_retention(%s)", (name,)).fetchone()[0]  # type: ignore[index]
+
+
 # what is young, and would be gone with an age of 0
 _YOUNG = f"""
 insert into headway.audit (tenant_id, at, actor, action) values
@@ -173,10 +198,14 @@ class Stranger:
     def __init__(self, roles: Roles) -> None:
         self.roles = roles
         self.owner = psycopg.connect(roles.url, autocommit=True)
-        with psycopg.connect(roles.url, autocommit=True) as conn:
-            conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,))
-            for statement in _BELONGINGS:
-                conn.execute(statement.replace("TENANT", GLOBEX).encode())
+        self.become(GLOBEX)
+
+    def become(self, tenant: str) -> None:
+        """Give this tenant everything, and call with that from now on."""
+        self.tenant = tenant
+        for statement in _BELONGINGS:
+            if tenant == GLOBEX or "create_key" not in statement:
+                self.owner.execute(statement.replace("TENANT", tenant).encode())
         self.ids = {
             "p_trigger": self._ids("triggers"),
             "p_group": self._ids("groups"),
@@ -205,23 +234,24 @@ class Stranger:
             "p_slugs": ["globex"],
             "p_route": ["POST /jobs"],
             "p_key": ["one"],
+            "p_actor": ["gus"],
         }
 
     def _ids(self, table: str) -> list[str]:
-        found = self.owner.execute(f"select id::text from headway.{table} where tenant_id = %s", (GLOBEX,))
+        found = self.owner.execute(f"select id::text from headway.{table} where tenant_id = %s", (self.tenant,))
         return [each for (each,) in found]
 
     def values(self, name: str, kind: str) -> list[Any]:
         """What somebody hostile would give for an argument of this name and type."""
         plain = kind.removesuffix("[]")
         if name in _TENANTS:
-            found: list[Any] = [GLOBEX, None]
+            found: list[Any] = [self.tenant, None]
         elif plain == "uuid":
             found = self.ids.get(name, self.any_id)
         elif plain == "text":
             found = self.texts.get(name, ["x"])
         elif plain in ("json", "jsonb"):
-            found = [*_CHANGES, f'{{"tenant_id": "{GLOBEX}", "name": "t", "kind": "k", "payload": {{}}}}']
+            found = [*_CHANGES, f'{{"tenant_id": "{self.tenant}", "name": "t", "kind": "k", "payload": {{}}}}']
         elif plain == "boolean":
             found = [True, False]
         elif plain in ("integer", "bigint", "smallint", "real", "double precision"):
@@ -269,7 +299,7 @@ _WITH_IDS = ("jobs", "triggers", "templates", "connector_configs", "groups", "ev
 _BELONGINGS = [
     "select headway.enqueue('k', tenant => 'TENANT', unique_key => 'u', train => 'night', created_by => 'gus')",
     "select headway.enqueue('k', tenant => 'TENANT', train => 'night',"
-    " after => array(select id from headway.jobs where unique_key = 'u'))",
+    " after => array(select id from headway.jobs where unique_key = 'u' and tenant_id = 'TENANT'))",
     "select headway.new_group(gen_random_uuid(), p_tenant => 'TENANT')",
     "select headway.hold_train('night', 'TENANT', 'why', 'gus')",
     """select headway.create_template('{"tenant_id": "TENANT", "name": "t", "kind": "k"}', 'gus')""",
@@ -281,7 +311,7 @@ _BELONGINGS = [
     "insert into headway.artifacts"
     " (id, tenant_id, job_id, fence, name, content_type, size, sha256, store, path, created_at)"
     " select gen_random_uuid(), 'TENANT', j.id, 1, 'a', 'text/plain', 1, repeat('0', 64), 's', 'p', now()"
-    " from headway.jobs j where j.unique_key = 'u'",
+    " from headway.jobs j where j.unique_key = 'u' and j.tenant_id = 'TENANT'",
     "select headway.create_key('0123456789abcdef', sha256('x'), 'gus', 'admin', 'live', 'TENANT', '{}', '{}', null,"
     " 'gus', 'made')",
     "select headway.begin_request('TENANT', '0123456789abcdef', 'POST /jobs', 'one', sha256('x'), 1000)",
@@ -354,3 +384,33 @@ def _others(owner: psycopg.Connection[Any]) -> dict[str, list[Any]]:
     """All rows but those of the tenant acme."""
     found = _everything(owner, _COUNTED)
     return {table: [row for row in rows if ACME not in row] for table, rows in found.items()}
+
+
+def test_what_a_login_of_one_tenant_does_is_its_own(stranger: Stranger) -> None:
+    """Whatever actor it gives to which function, and whatever it sets for its session."""
+    roles, login = stranger.roles, stranger.roles.login("acme")
+    stranger.become(ACME)
+    stranger.owner.execute("select headway.seal_audit(500)")
+    granted = _granted(stranger.owner, login)
+    given = {name for name, arguments in granted.items() if any(each[0] == "p_actor" for each in arguments)}
+    assert len(given) > 20
+    with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+        conn.execute("select set_config('headway.request_id', 'r1', false)")
+        _call(conn, stranger, login, set(granted))
+        conn.execute(f"set role headway_app_{conn.info.dbname}")
+        conn.execute("select headway.enqueue('k', unique_key => 'v')")
+        conn.execute(
+            "select headway.cancel(array(select id from headway.jobs where unique_key = 'v'), p_actor => 'ada')"
+        )
+    found = stranger.owner.execute(
+        "select actor, actor_name, action from headway.audit where seal is null order by id"
+    ).fetchall()
+    assert {actor for actor, *_ in found} == {f"login:{login}"}
+    assert {name for _, name, _ in found} >= {"ada", "gus"}
+    assert len({action for *_, action in found}) > 8, found
+    # another login of the role, which names its tenant itself, is trusted with the actor, too
+    with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
+        conn.execute("select set_config('headway.tenant_id', %s, false)", (ACME,))
+        conn.execute("select headway.hold_train('x', null, 'why', 'eve')")
+    last = stranger.owner.execute("select actor from headway.audit order by id desc limit 1").fetchone()
+    assert last == ("eve",)

@@ -74,7 +74,7 @@ def _schema(cli: Invocation, store: Store, to: int | None, dry_run: bool, sql: b
         return
     if target < before:
         _confirm(cli, store, before, target, yes)
-    done = migrations.apply(store, to)
+    done = migrations.apply(store, to, retention_ms=cli.app.settings.retention_ms)
     if cli.json:
         emit({"database": store.describe(), "version": target, "before": before, "done": done})
         return

@@ -48,11 +48,32 @@ as $$
     coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name, current_user, 'usage')
 $$;
 
--- The usual retentions: Settings.retention_ms of config.py. An unknown name is kept forever.
+-- The actor that the audit gives to a session that acts for one tenant by its login (headway.grant_app with a tenant), whatever the
+-- session says: login: and the login's name. Null for every other session.
+create function headway.bound_login() returns text
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select left('login:' || u.name, 255)
+    from (values (1, session_user::text), (2, nullif(current_setting('role'), 'none'))) as u (n, name)
+    join headway.tenant_roles m on m.role = to_regrole(quote_ident(u.name))
+   order by u.n
+   limit 1
+$$;
+
+-- Store the retention that others than the owner have to keep, in milliseconds by name. For the owner.
+create function headway.set_usual_retention(p_retention jsonb) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$ update headway.install i set retention = p_retention where i.retention is distinct from p_retention $$;
+
+-- The usual retentions: what the owner stored, or else Settings.retention_ms of config.py. An unknown name is kept forever.
 create function headway.usual_retention(p_name text) returns bigint
-language sql immutable
+language sql stable
+set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
+    (select (i.retention ->> p_name)::bigint from headway.install i),
     86400000 * case p_name
       when 'succeeded' then 7
       when 'canceled' then 30

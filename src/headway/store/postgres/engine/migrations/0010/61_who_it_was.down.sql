@@ -1,0 +1,3 @@
+drop trigger audit_actor on headway.audit;
+drop function headway.audit_actor();
+alter table headway.install drop column retention;
