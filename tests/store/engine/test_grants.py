@@ -54,7 +54,7 @@ WORKER = {
         declare_dead set_fair set_limit reserve unreserve change_definition delete_definition pause pause_all
         resume resume_all set_retention set_worker create_tenant rename_tenant set_tenant_zone suspend_tenant
         resume_tenant""",
-    "only reads": "tenant_rows",
+    "only reads": "tenant_rows first_in_line",
 }
 
 

@@ -1,3 +1,4 @@
+-- locks: install and audit, for a moment
 -- the retention of whoever migrated last, in milliseconds by name: others than the owner delete nothing sooner
 alter table headway.install add column retention jsonb;
 
