@@ -396,7 +396,7 @@ def _copied_from(dashboard: Dashboard, role: str, pages: list[str]) -> dict[str,
             cli, curl, python = map(unescape, re.findall(r"<dd><pre>(.*?)</pre>", visitor.get(page).text)[-3:])
             command: click.Command | None = root
             words = shlex.split(cli)[1:]
-            while isinstance(command, click.Group):
+            while isinstance(command, click.Group) and words and not words[0].startswith("-"):
                 command = command.get_command(click.Context(command), words.pop(0))
             assert command is not None, cli
             command.make_context(cli, words)  # which refuses an option that it does not have

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from headway.api import chapters
 from headway.api.access.callers import Callers
 from headway.api.access.keys import Keys
+from headway.api.access.noted import Noted
 from headway.api.access.oidc_settings import OidcSettings, oidc_settings
 from headway.api.access.places import Place, Places
 from headway.api.access.rates import BodyBytes, Rates
@@ -85,6 +86,8 @@ class Api:
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
         self._sessions = Sessions(app, self.keys, self.settings)
+        self.noted = Noted(app)
+        self._sessions.begun = self.noted.login
         self._callers = Callers(app, self.keys, self._sessions, oidc or oidc_settings(app._config.get("oidc", {})))
         self._workers = Gateway(app, __version__)
         self._streams = Streams()
@@ -97,6 +100,7 @@ class Api:
             enqueues=Enqueues(app),
             callers=self._callers,
             sessions=self._sessions,
+            noted=self.noted,
             aside=self._aside,
         )
         self._tenants = Tenants(app)
@@ -222,8 +226,11 @@ class Api:
         try:
             await self.keys.write_uses()
             await self._sessions.write_uses()
+            await self.noted.store()
         except HeadwayError as error:
-            _log.warning("the last uses of keys and sessions could not be stored", error=str(error))
+            _log.warning(
+                "the last uses of keys and sessions, or entries of the audit, could not be stored", error=str(error)
+            )
 
     def _guarded(self, answer: Endpoint) -> Endpoint:
         """The same; what it raises becomes a problem, and a silent database is 503."""
@@ -244,16 +251,20 @@ class Api:
             exchange = Exchange.of(request)
             sent = exchange.sent
             key = await self.counted_caller(request)
-            check_role(key, route.roles)
-            _refuse_nul(request.scope["path_params"])
-            verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
-            exchange.tenant_id = verbs.tenant_id
-            body = b"" if route.upload else await self._read(request, route, verbs.tenant_id)
-            query = request.query_params.multi_items() if request.scope["query_string"] else []
-            async with self._places.taken(verbs.tenant_id) as place:
-                call = await self._call(route, request, sent, key, verbs, place, request.path_params, query, body)
-                answer = await _within(route, call)
-                return await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
+            with self.noted.refusals(route, key, exchange):
+                check_role(key, route.roles)
+                _refuse_nul(request.scope["path_params"])
+                verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
+                exchange.tenant_id = verbs.tenant_id
+                self.noted.looked(route, key, verbs.tenant_id, exchange)
+                body = b"" if route.upload else await self._read(request, route, verbs.tenant_id)
+                query = request.query_params.multi_items() if request.scope["query_string"] else []
+                async with self._places.taken(verbs.tenant_id) as place:
+                    call = await self._call(route, request, sent, key, verbs, place, request.path_params, query, body)
+                    answer = await _within(route, call)
+                    return (
+                        await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
+                    )
 
         return self._guarded(answer)
 
@@ -269,8 +280,9 @@ class Api:
 
     async def caller(self, request: Request) -> ApiKey:
         """Who asks, with their rights, in the shape of a key; raises `Refused`."""
-        key = await self._callers.check(request)
         exchange = Exchange.of(request)
+        with self.noted.strangers(exchange, sent="authorization" in exchange.sent or "cookie" in exchange.sent):
+            key = await self._callers.check(request)
         exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
         return key
 
@@ -298,18 +310,23 @@ class Api:
     ) -> Any:
         """What the route of this path answers to the holder of the key: for the pages, which can do no more than it."""
         route = self.route(method, path)
-        check_role(key, route.roles)
-        _refuse_nul(params)
-        verbs = await self._tenants.verbs(key, tenant)
-        encoded = b"" if body is None else msgspec.json.encode(body)
-        sent = {"content-type": "application/json", **headers}  # what a browser sends is about the page
-        async with self._watch.request(), self._places.taken(verbs.tenant_id) as place:
-            call = await self._call(route, request, sent, key, verbs, place, params, query, encoded)
-            return await _within(route, call)
+        exchange = Exchange.of(request)
+        with self.noted.refusals(route, key, exchange):
+            check_role(key, route.roles)
+            _refuse_nul(params)
+            verbs = await self._tenants.verbs(key, tenant)
+            self.noted.looked(route, key, verbs.tenant_id, exchange)
+            encoded = b"" if body is None else msgspec.json.encode(body)
+            sent = {"content-type": "application/json", **headers}  # what a browser sends is about the page
+            async with self._watch.request(), self._places.taken(verbs.tenant_id) as place:
+                call = await self._call(route, request, sent, key, verbs, place, params, query, encoded)
+                return await _within(route, call)
 
     async def log_in(self, request: Request, key: str) -> tuple[ApiKey, str]:
         """Begin a session of the key with this text; gives the cookie to set, too. Raises `Refused`."""
-        found = await self.keys.check(f"Bearer {key}", Exchange.of(request).address)
+        exchange = Exchange.of(request)
+        with self.noted.strangers(exchange, sent=True):
+            found = await self.keys.check(f"Bearer {key}", exchange.address)
         _, cookie = await self._sessions.begin(request, found)
         return found, cookie
 

@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request as HttpRequest
 
 from headway.api.access.callers import Callers
+from headway.api.access.noted import Noted, actor_of
 from headway.api.access.places import Place
 from headway.api.access.sessions import Sessions
 from headway.api.aside import Aside
@@ -45,6 +46,7 @@ class ServerParts(msgspec.Struct, frozen=True, eq=False):
     enqueues: Enqueues  # stores the jobs of requests that come at the same time
     callers: Callers
     sessions: Sessions
+    noted: Noted  # what the audit keeps of requests that change nothing
     aside: Aside  # for work that would hold up the event loop
 
 
@@ -100,8 +102,7 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
     @property
     def actor(self) -> Caller:
         """Who the audit says it was, with the request."""
-        who = self.key.id if ":" in self.key.id else f"key:{self.key.id}"  # or the subject of an issuer's token
-        return Caller.of(who, request_id=self.request_id, address=self.address)
+        return actor_of(self.key, request_id=self.request_id, address=self.address)
 
     @property
     def trace(self) -> str | None:

@@ -14,6 +14,7 @@ from headway.dashboard.asset_files import Assets
 from headway.dashboard.shown import icons, json_text, links, numbers, schedules, times
 from headway.dashboard.table import Page
 from headway.dashboard.visit import Visit
+from headway.model.audit import show_changes
 from headway.printable import printable
 
 _LIVE = "live_"
@@ -43,6 +44,7 @@ class Renderer:
             "exact": times.exact_text,
         }
         self._jinja.globals |= {
+            "changes": show_changes,
             "exact_moment": times.exact_moment,
             "linked": links.linked,
             "told": links.told,

@@ -82,6 +82,10 @@ class Visit:
         )
         return answer.body if isinstance(answer, Answer) else answer
 
+    def note_export(self, what: str) -> None:
+        """For the audit: the visitor downloads all of this."""
+        self._api.noted.exported(self._request, self.key, what, self.tenant)
+
     async def beginning(self, artifact_id: str, most: int) -> bytes:
         """The first bytes of an artifact, as its download has them."""
         answer = await self._api.ask(

@@ -14,17 +14,18 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Caller(str):
-    """An actor who asked over HTTP: the audit keeps the request's id and address beside the name."""
+    """An actor who asked over HTTP: the audit keeps the request's id and address, and what the key is called."""
 
-    __slots__ = ("address", "request_id")
+    __slots__ = ("address", "called", "request_id")
 
     request_id: str
     address: str
+    called: str | None
 
     @classmethod
-    def of(cls, name: str, *, request_id: str, address: str) -> Caller:
+    def of(cls, name: str, *, request_id: str, address: str, called: str | None = None) -> Caller:
         caller = cls(name)
-        caller.request_id, caller.address = request_id, address
+        caller.request_id, caller.address, caller.called = request_id, address, called
         return caller
 
 
@@ -33,9 +34,9 @@ def is_caller(name: str | None) -> bool:
     return name is not None and name.startswith(_CALLERS)
 
 
-def origin(actor: str | None) -> tuple[str | None, str | None]:
-    """The id and the address of the actor's HTTP request, if there was one."""
-    return (actor.request_id, actor.address) if isinstance(actor, Caller) else (None, None)
+def origin(actor: str | None) -> tuple[str | None, str | None, str | None]:
+    """The id and the address of the actor's HTTP request, and the name of its key, if there was one."""
+    return (actor.request_id, actor.address, actor.called) if isinstance(actor, Caller) else (None, None, None)
 
 
 def check_actor(actor: object, name: str = "actor") -> str | None:

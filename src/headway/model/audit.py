@@ -17,12 +17,41 @@ from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
 
 
+class AccessNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that nobody changed by it, and that the audit keeps all the same: a login, a refusal, a look."""
+
+    action: str
+    at: datetime
+    actor: str | None = None
+    actor_name: str | None = None
+    tenant_id: str | None = None
+    detail: str | None = None
+    request_id: str | None = None
+    address: str | None = None
+
+
 def changes_of(text: str) -> dict[str, Any]:
     """The old and the new values of what changed, as they are stored; damaged ones as text."""
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
         return {"": text}
+
+
+def show_changes(changes: dict[str, Any] | None) -> str:
+    """The old and the new values, for people.
+
+    >>> show_changes({"queue": [None, "mail"], "priority": [100, 5]})
+    'queue: null → "mail", priority: 100 → 5'
+    """
+
+    def shown(value: Any) -> str:
+        return msgspec.json.encode(value).decode()
+
+    return ", ".join(
+        f"{name}: {shown(value[0])} → {shown(value[1])}" if isinstance(value, list) and len(value) == 2 else name
+        for name, value in (changes or {}).items()
+    )
 
 
 def read_entry(row: Sequence[Any], when: Callable[[Any], datetime]) -> AuditEntry:

@@ -36,7 +36,7 @@ def _checked(verb: Callable[..., Any], origin: str | None) -> Callable[..., Any]
 
 def _from(caller: Caller, op: Op[Any], origin: str) -> Op[Any]:
     def steps() -> Steps[Any]:
-        yield Statement(origin, (caller.request_id, caller.address))
+        yield Statement(origin, (caller.request_id, caller.address, caller.called or ""))
         return (yield from op.steps())
 
     return msgspec.structs.replace(op, steps=steps, atomic=True)

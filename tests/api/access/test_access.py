@@ -146,6 +146,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /machines": (READ, None, (200,)),
     "GET /machines/{kind}/graph": (READ, None, (404,)),  # this server has no code
     "GET /audit": (READ, None, (200,)),
+    "GET /audit/export": (READ, None, (200,)),
     "GET /doctor": (ROOT, None, (200,)),
     "GET /stats": (READ, None, (200,)),
     "GET /errors": (READ, None, (200,)),

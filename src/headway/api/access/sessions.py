@@ -39,6 +39,7 @@ class Sessions:
         self._found: OrderedDict[bytes, tuple[Session, float]] = OrderedDict()
         self._lookups = Lookups(self._look_up)
         self._used: dict[bytes, Session] = {}  # what the database does not know yet
+        self.begun: Callable[[Request, ApiKey], None] | None = None  # told of each new session
 
     async def check(self, request: Request) -> ApiKey | None:
         """The key of the request's session; None if it has no cookie. Raises `Refused`: 401, or 403 where another
@@ -73,6 +74,8 @@ class Sessions:
             _hash(secret), key.id, expires_at=made.expires_at, valid_until=made.valid_until
         )
         await self._app.store.arun(op)
+        if self.begun is not None:
+            self.begun(request, key)
         return made, _cookie(request, secret, int((expires - now).total_seconds()))
 
     async def end(self, request: Request) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -76,23 +76,9 @@ def who(entry: AuditEntry) -> str:
 
 def what(entry: AuditEntry) -> str:
     """What was done, with the old and the new values."""
+    from headway.model.audit import show_changes
+
     return " ".join(filter(None, (entry.detail, show_changes(entry.changes))))
-
-
-def show_changes(changes: dict[str, Any] | None) -> str:
-    """
-    >>> show_changes({"queue": [None, "mail"], "priority": [100, 5]})
-    'queue: null → "mail", priority: 100 → 5'
-    """
-    import msgspec
-
-    def shown(value: Any) -> str:
-        return msgspec.json.encode(value).decode()
-
-    return ", ".join(
-        f"{name}: {shown(value[0])} → {shown(value[1])}" if isinstance(value, list) and len(value) == 2 else name
-        for name, value in (changes or {}).items()
-    )
 
 
 @audit.command("export")

@@ -57,7 +57,10 @@ _LISTS = {
     "audit": _List(
         "/audit",
         ("actor", "action"),
-        ("id", "at", "actor", "action", "detail", "job_id", "request_id", "address"),
+        (
+            *("id", "at", "actor", "action", "detail", "job_id", "request_id", "address"),
+            *("actor_name", "changes", "seal", "hash"),
+        ),
     ),
     "errors": _List(
         "/errors",
@@ -82,6 +85,7 @@ async def export(visit: Visit, name: str) -> Download:
         query["since"] = seen_since(visit)
     rows = _rows(visit, wanted.path, query)
     first = [each async for each in _taken(rows, 1)]  # refuse a wrong filter before anything is sent
+    visit.note_export(name)
     parts = _csv(first, rows, wanted.columns) if ending == "csv" else _json(first, rows)
     return Download(name, _TYPES[ending], parts)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from headway.model.artifact import Artifact, NewArtifact, NewPayload, TrashedBytes, WrittenPayload
+from headway.model.audit import AccessNote
 from headway.model.audit_chain import AuditSeal, AuditState, SealedEntry
 from headway.model.deletion import Deletion
 from headway.model.fleet import Promoted, Reaped
@@ -256,6 +257,10 @@ class Jobs(Protocol):
         """Delete the entries of the audit's oldest seals, those whose entries are all older than this, until `limit`
         are deleted; gives how many. The newest of these seals stays as the anchor of the chain, and so does what has
         no seal."""
+        ...
+
+    def note_access(self, notes: Sequence[AccessNote]) -> Op[None]:
+        """Add these to the audit."""
         ...
 
     def seal_audit(self, *, limit: int) -> Op[int]:

@@ -117,4 +117,7 @@ class PostgresOps(
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
 
     # the defaults of the audit's columns read these
-    origin = "select set_config('headway.request_id', $1, true), set_config('headway.address', $2, true)"
+    origin = (
+        "select set_config('headway.request_id', $1, true), set_config('headway.address', $2, true),"
+        " set_config('headway.actor_name', $3, true)"
+    )

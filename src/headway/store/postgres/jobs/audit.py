@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from headway.model.audit import read_entry
+from collections.abc import Sequence
+
+import msgspec
+
+from headway.model.audit import AccessNote, read_entry
 from headway.model.job import AuditEntry
 from headway.store.ops import Op, Rows
 from headway.store.postgres.engine.decode import utc
-from headway.store.postgres.engine.verbs import read
+from headway.store.postgres.engine.verbs import call, nothing, read
 
 _AUDIT = (
     "select a.at, a.actor, a.action, a.detail, a.id, a.job_id::text, a.tenant_id::text, a.request_id, a.address,"
@@ -21,6 +25,9 @@ class AuditVerbs:
             [job_id, tenant_id],
             _entries,
         )
+
+    def note_access(self, notes: Sequence[AccessNote]) -> Op[None]:
+        return call(_NOTE, [msgspec.json.encode(notes).decode()], nothing)
 
     def audit_log(
         self,
@@ -40,6 +47,15 @@ class AuditVerbs:
             [tenant_id, actor, action, before, -1 if after is None else after, limit],
             _entries,
         )
+
+
+_NOTE = """
+insert into headway.audit (at, tenant_id, actor, actor_name, action, detail, request_id, address)
+select n.at, n.tenant_id, n.actor, n.actor_name, n.action, n.detail, n.request_id, n.address
+  from json_to_recordset($1::json)
+    as n (at timestamptz, tenant_id uuid, actor text, actor_name text, action text, detail text, request_id text,
+          address text)
+"""
 
 
 def _entries(rows: Rows) -> list[AuditEntry]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.clock import to_micros
 from headway.model.actor import origin
+from headway.model.audit import AccessNote
 from headway.model.job import AuditEntry
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_audit
@@ -21,6 +23,28 @@ class AuditVerbs(Verbs):
             return [to_audit(row) for row in rows]
 
         return SqliteOp(steps, writes=False)
+
+    def note_access(self, notes: Sequence[AccessNote]) -> Op[None]:
+        def steps() -> Steps[None]:
+            yield Batch(
+                _SQL["record"],
+                [
+                    (
+                        to_micros(n.at),
+                        n.tenant_id,
+                        None,
+                        n.actor,
+                        n.action,
+                        n.detail,
+                        n.request_id,
+                        n.address,
+                        n.actor_name,
+                    )
+                    for n in notes
+                ],
+            )
+
+        return SqliteOp(steps, writes=True)
 
     def audit_log(
         self,

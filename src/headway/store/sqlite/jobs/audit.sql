@@ -1,8 +1,8 @@
 -- Entries are numbered in the order in which they are written.
 
 -- name: record
-insert into audit (at, tenant_id, job_id, actor, action, detail, request_id, address)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+insert into audit (at, tenant_id, job_id, actor, action, detail, request_id, address, actor_name)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- name: of_job
 select at, actor, action, detail, id, job_id, tenant_id, request_id, address, actor_name, changes, seal,
@@ -38,10 +38,10 @@ limit ?5;
 
 -- name: record_if_changed
 -- no entry if the statement before it changed nothing
-insert into audit (at, detail, actor, action, request_id, address)
-select ?1, ?2, ?3, ?4, ?5, ?6
+insert into audit (at, detail, actor, action, request_id, address, actor_name)
+select ?1, ?2, ?3, ?4, ?5, ?6, ?7
 where changes() > 0;
 
 -- name: record_setting
-insert into audit (at, detail, actor, action, request_id, address)
-values (?1, ?2, ?3, ?4, ?5, ?6);
+insert into audit (at, detail, actor, action, request_id, address, actor_name)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7);

@@ -1,0 +1,1 @@
+alter table headway.audit alter column actor_name drop default;
