@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +22,7 @@ from headway.model.ids import new_id
 from headway.model.job import Settlement
 from headway.store.ops import Op, Statement, Steps
 from headway.worker import Event, Summary, host
+from headway.worker.wake import folder_of
 from tests.worker_harness import FaultyStore, WorkerHarness
 
 
@@ -239,6 +244,16 @@ def test_the_outcome_of_a_reaped_job_is_a_warning_and_not_written(harness: Worke
     assert summary.lost == 1
 
 
+@contextmanager
+def neighbour() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this machine that stands for a worker's."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def _dead_process() -> tuple[int, str]:
     """The pid and start time of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
@@ -365,9 +380,50 @@ def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(harnes
     )
 
 
-def test_a_process_is_gone_only_if_that_can_be_proved(harness: WorkerHarness) -> None:
-    import os
+@pytest.mark.skipif(host.machine() is None, reason="needs /proc")
+@pytest.mark.parametrize("hints", [True, False])
+def test_a_running_worker_takes_over_from_a_neighbour_that_is_killed(
+    harness: WorkerHarness, hints: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before its lease is over, whether it was there first or came later; one whose process runs is left alone."""
+    monkeypatch.setattr("headway.worker.maintenance.LOOK_EVERY_S", 0.05)
 
+    @harness.job(backoff="1h")
+    async def works() -> None:
+        pass
+
+    def lost(job_id: str) -> bool:
+        return [attempt.status for attempt in harness.attempts(job_id)] == ["lost"]
+
+    with neighbour() as first, neighbour() as later, neighbour() as alive:
+        ids = harness.enqueue(*(works.using(queue="aside").build() for _ in range(3)))
+
+        def takes(process: subprocess.Popen[bytes]) -> None:
+            worker_id = _register(harness, process.pid, host.process_started(process.pid))
+            assert len(harness.store.run(harness.store.ops.claim(worker_id, "aside", 1))) == 1
+
+        async def story() -> None:
+            first.kill()
+            await harness.until(lambda: lost(ids[0]))
+            takes(later)
+            takes(alive)
+            if hints:  # its socket tells of it
+                folder = folder_of(harness.store.install_id)
+                assert folder is not None
+                await harness.until(lambda: os.path.isdir(folder))
+                with tempfile.NamedTemporaryFile(dir=folder):
+                    pass
+            later.kill()
+            await harness.until(lambda: lost(ids[1]))
+
+        takes(first)
+        harness.while_working(
+            harness.worker(settings={"hints": hints, "reap_every_ms": 100_000 if hints else 100}), story
+        )
+        assert harness.get(ids[2]).status == "running"
+
+
+def test_a_process_is_gone_only_if_that_can_be_proved(harness: WorkerHarness) -> None:
     if host.machine() is None:
         pytest.skip("needs /proc")
     pid, started = _dead_process()

@@ -28,6 +28,10 @@ class Database:
         self._told = False
         self._says = Seldom(30)
 
+    @property
+    def install_id(self) -> str | None:
+        return self._store.install_id
+
     async def run(self, op: Op[T], *, timeout_s: float | None = None) -> T:
         """Run the op; raises what the store raises. That the database is away is logged, at most twice a minute."""
         began_at = time.monotonic()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,19 +13,22 @@ from headway.artifacts import Places
 from headway.config import Settings
 from headway.errors import ArtifactsUnavailable, ConfigError, HeadwayError
 from headway.logs import Seldom, get_logger
-from headway.model.fleet import Reaped, Swept
+from headway.model.fleet import Reaped, Swept, Worker
 from headway.worker.artifacts import sweep
 from headway.worker.database import Database
 from headway.worker.hooks import Event, Hooks
-from headway.worker.host import is_gone
+from headway.worker.host import is_gone, machine
 from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.own_transactions import settle_committed
 from headway.worker.prune import BATCH, duties
+from headway.worker.wake import folder_of
 
 log = get_logger("headway.worker")
 
+LOOK_EVERY_S = 2.0
+"""How often some worker of a machine looks whether another one's process ended."""
 PRUNE_EVERY_S = 300.0
 FIRST_PRUNE_S = 20.0
 LAST_PRUNE_S = 1.0
@@ -60,11 +65,14 @@ class Maintenance:
         self._places = places
         self._on_promoted = on_promoted
         self._next_due_ms: int | None = None
-        self._reaped_local = False
+        self._looked = False
+        self._neighbours: list[Worker] = []  # this machine's, when it looked last
+        self._folder_seen: int | None = None
         self._says = Seldom(600)
         self._promotes = asyncio.Lock()
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
         self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
+        self._looking = Loop("looking for dead neighbours", self._look_around, self._look_every_s, first_s=LOOK_EVERY_S)
         self._pruned = False
         first_s = jittered(min(FIRST_PRUNE_S, PRUNE_EVERY_S), random.random())
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
@@ -72,7 +80,7 @@ class Maintenance:
         self._sweeping = Loop("sweeping", self._sweep, self._sweep_every_s, first_s=first_s)
         first_s = jittered(FOLD_EVERY_S, random.random())
         self._folding = Loop("adding up stats", self._fold, self._fold_every_s, first_s=first_s)
-        self.loops = (self._promoting, self._reaping, self._pruning, self._sweeping, self._folding)
+        self.loops = (self._promoting, self._reaping, self._looking, self._pruning, self._sweeping, self._folding)
 
     # promote
 
@@ -120,8 +128,9 @@ class Maintenance:
             await self._reap_gone()
 
     async def _reap_lost(self) -> None:
-        if not self._reaped_local:
-            await self._reap_gone()
+        if not self._settings.hints:
+            self._looked = False  # no socket tells that a worker came
+        await self._look_around()
         await self._reap([])
 
     def _reap_every_s(self) -> float:
@@ -133,11 +142,36 @@ class Maintenance:
         if gone:
             await self._reap(gone)
             # a job that somebody had locked is left to the next round: its worker is still there
-            gone = await self._gone()
-        self._reaped_local = not gone
+            await self._gone()
 
     async def _gone(self) -> list[str]:
-        return [worker.id for worker in await self._database.run(self._ops.workers()) if is_gone(worker)]
+        changed_at = self._folder_changed_at()
+        # a change a moment later may have the same time: look once more then
+        is_old = changed_at is not None and time.time_ns() - changed_at > 100_000_000
+        self._folder_seen = changed_at if is_old else None
+        here = machine()
+        found = await self._database.run(self._ops.workers())
+        self._looked = True
+        self._neighbours = [worker for worker in found if worker.machine is not None and worker.machine == here]
+        return [worker.id for worker in self._neighbours if is_gone(worker)]
+
+    async def _look_around(self) -> None:
+        """Whether a process of this machine ended without signing off: its jobs need not wait for the end of its lease.
+        Asks the kernel, and the database only if one did, or if workers came or went here."""
+        changed = not self._looked or self._folder_changed_at() != self._folder_seen
+        if changed or any(is_gone(worker) for worker in self._neighbours):
+            await self._reap_gone()
+
+    def _look_every_s(self) -> float:
+        return LOOK_EVERY_S * max(1.0, len(self._neighbours) / 8)
+
+    def _folder_changed_at(self) -> int | None:
+        """When a worker of this machine last began or ended, as far as their sockets tell."""
+        folder = folder_of(self._database.install_id)
+        try:
+            return None if folder is None else os.stat(folder).st_mtime_ns
+        except OSError:
+            return None
 
     async def _reap(self, gone: list[str]) -> None:
         while True:
