@@ -25,7 +25,7 @@ from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.app.verbs import Verbs
 from headway.errors import NotAllowed
-from headway.model.access import ApiKey, Session
+from headway.model.access import KINDS_OF_ROLES, ApiKey, Session
 from headway.model.actor import Caller
 from headway.model.definition import Definition
 from headway.model.request import Request
@@ -138,6 +138,18 @@ class Call(msgspec.Struct, Generic[B, Q], frozen=True, eq=False):
             self.verbs._definitions.check_bounds(kind, options)
         except NotAllowed as error:
             raise Refused(403, str(error), code="NotAllowed") from None
+
+    def check_kind(self, kind: str) -> None:
+        """Raises `Refused` for a connector that does what the key's role may not: a report lists all jobs, and a
+        delivery is signed as ours."""
+        roles = KINDS_OF_ROLES.get(kind)
+        if roles is not None and self.key.role not in roles:
+            raise Refused(
+                403,
+                f"a key of role {self.key.role} may not enqueue {kind}",
+                code="NotAllowed",
+                fix=f"use a key of role {' or '.join(roles)}",
+            )
 
     def check_touch(self, *, queue: str, kind: str) -> None:
         if not self.may_touch(queue=queue, kind=kind):

@@ -48,8 +48,8 @@ class ApiKeyVerbs(VerbBase):
         """Make a key for the HTTP API. Its `text` is shown only now.
 
         A superadmin's key has no tenant. A worker's is for all tenants unless you name one; every other role's is for
-        the tenant that you name, or else the app's own. `queues` and `kinds` narrow what viewer, producer, operator
-        and worker keys see and touch. Raises `InvalidJob`.
+        the tenant that you name, or else the app's own. `queues` and `kinds` narrow what viewer, producer, operator,
+        admin and worker keys see and touch. Raises `InvalidJob`.
         """
         made = new_key(mode)
         op = self._create_api_key(name, role, tenant, queues, kinds, expires, made.id, made.secret_hash, mode, actor)

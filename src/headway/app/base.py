@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.masking import masked
+from headway.app.masking import masked, masked_for_viewers
 from headway.app.results import Results
 from headway.app.tenants import TenantLookup
 from headway.artifacts import Places
@@ -73,6 +73,7 @@ class VerbBase(TenantLookup):
     _own_tenant: str
     _visible_tenant: str | None
     _is_for_one_tenant: bool
+    _is_for_viewers = False  # who see no secrets, in JSON as it is stored either
 
     @property
     def tenant_id(self) -> str | None:
@@ -163,7 +164,7 @@ class VerbBase(TenantLookup):
 
     def _read(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
         """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""
-        if raw:
+        if raw and not self._is_for_viewers:
             return self._run(op, conn)
         self.learn(conn)
         return self._run(self._masking(op), conn)
@@ -171,8 +172,10 @@ class VerbBase(TenantLookup):
     def _masking(self, op: Op[T]) -> Op[T]:
         """The op with its answer masked: where its steps run, which is not on an event loop if there is much."""
 
+        mask = masked_for_viewers if self._is_for_viewers else masked
+
         def steps() -> Steps[T]:
-            return masked((yield from op.steps()), self._definitions)
+            return mask((yield from op.steps()), self._definitions)
 
         return msgspec.structs.replace(op, steps=steps, alone=None, fallback=None)
 

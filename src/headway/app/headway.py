@@ -170,9 +170,9 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncAuditChainVerbs, AsyncTenantCareVerbs
         """The same verbs, seeing and writing only that tenant."""
         return TenantView(self, tenant_ref(tenant))
 
-    def _walled_tenant(self, tenant_id: str) -> Verbs:
+    def _walled_tenant(self, tenant_id: str, *, for_viewers: bool = False) -> Verbs:
         """The same for untrusted callers: on PostgreSQL with roles, the database itself shows them only that tenant."""
-        return TenantView(self, tenant_id, walled=True)
+        return TenantView(self, tenant_id, walled=True, for_viewers=for_viewers)
 
     # run
 

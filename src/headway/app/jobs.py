@@ -68,13 +68,13 @@ class JobVerbs(VerbBase):
         job has for a moment only may go unnoticed. Raises `NotFound`, `InvalidJob`.
         """
         key, wanted = as_id(job_id), awaited_statuses(status)
-        outcome = self._run(self._peek(key, raw))
+        outcome = self._read(self._peek(key, raw), raw=True)
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
         if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
             return outcome if raw else self._with_value(outcome)
         there = self._results.outcome(key, limit, wanted)
         if there is None or raw:
-            there = self._run(self._peek(key, raw))
+            there = self._read(self._peek(key, raw), raw=True)
         return there if raw else self._with_value(there)
 
     def waiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:

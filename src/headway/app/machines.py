@@ -85,7 +85,7 @@ class MachineVerbs(VerbBase):
 
     def children(self, job_id: str | UUID, *, fence: int | None = None, raw: bool = False) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
-        return self._run(self._children(job_id, fence, raw))
+        return self._read(self._children(job_id, fence, raw), raw=True)
 
     def history(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""

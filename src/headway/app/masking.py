@@ -9,8 +9,8 @@ import msgspec
 
 from headway.define.definitions import Definitions
 from headway.model.event import Event
-from headway.model.job import Attempt, Job
-from headway.model.machine import StepExecution
+from headway.model.job import Attempt, Job, Outcome
+from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
 from headway.model.template import Template
 from headway.model.trigger import Trigger
@@ -29,7 +29,7 @@ def masked(value: T, definitions: Definitions) -> T:
         case Job():
             schema = definitions.schema_of(value.kind)
             shown = _replaced(
-                value, payload=mask(value.payload, schema), state=mask(value.state, schema), meta=mask(value.meta)
+                value, payload=_mask(value.payload, schema), state=_mask(value.state, schema), meta=_mask(value.meta)
             )
         case Template():
             schema = definitions.schema_of(value.kind)
@@ -44,10 +44,36 @@ def masked(value: T, definitions: Definitions) -> T:
                 when=_masked_paths(value.when),
             )
         case Event() | Signal():
-            shown = _replaced(value, payload=mask(value.payload))
+            shown = _replaced(value, payload=_mask(value.payload))
         case Attempt() | StepExecution():
-            shown = _replaced(value, state=mask(value.state))
+            shown = _replaced(value, state=_mask(value.state))
     return shown  # type: ignore[no-any-return]
+
+
+def masked_for_viewers(value: T, definitions: Definitions) -> T:
+    """The same for those who may only look: results, too, by the names in them."""
+    shown: Any = masked(value, definitions)
+    match shown:
+        case list():
+            found = copy(shown)
+            found[:] = [masked_for_viewers(each, definitions) for each in shown]
+            shown = found
+        case Job() | Child():
+            shown = _replaced(shown, result=_mask(shown.result))
+        case Outcome():
+            shown = _replaced(shown, value=_mask(shown.value))
+    return shown  # type: ignore[no-any-return]
+
+
+def _mask(value: Any, schema: Any = None) -> Any:
+    """The same for a value that may be JSON text, which stays as it is where it holds no secret."""
+    if not isinstance(value, msgspec.Raw):
+        return mask(value, schema)
+    if not bytes(value):
+        return value
+    found = msgspec.json.decode(value)
+    shown = mask(found, schema)
+    return value if shown is found else msgspec.Raw(msgspec.json.encode(shown))
 
 
 def mask_payload(payload: Any, kind: str, definitions: Definitions) -> Any:
@@ -62,7 +88,7 @@ def _masked_paths(when: dict[str, Any]) -> dict[str, Any]:
     return {path: REDACTED if is_secret_name(path.rpartition(".")[2]) else value for path, value in when.items()}
 
 
-def _replaced(value: msgspec.Struct, **fields: Any) -> msgspec.Struct:
+def _replaced(value: msgspec.Struct, /, **fields: Any) -> msgspec.Struct:
     if all(getattr(value, name) is new for name, new in fields.items()):
         return value
     return msgspec.structs.replace(value, **fields)

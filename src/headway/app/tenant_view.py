@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 class TenantView(Verbs):
     """An app's verbs, for one tenant only."""
 
-    def __init__(self, app: Headway, tenant: str, *, walled: bool = False) -> None:
+    def __init__(self, app: Headway, tenant: str, *, walled: bool = False, for_viewers: bool = False) -> None:
         self._app = app
         self._walled = walled
+        self._is_for_viewers = for_viewers
         self._registry = app.kinds
         self._enqueue_middleware = app._enqueue_middleware
         self._wake = app._wake

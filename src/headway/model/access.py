@@ -14,8 +14,14 @@ from headway.model.key_text import Mode
 Role = Literal["viewer", "producer", "operator", "admin", "worker", "superadmin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
+KINDS_OF_ROLES: dict[str, tuple[Role, ...]] = {
+    "connector.report.generate": ("operator", "admin", "superadmin"),
+    "connector.webhook.deliver": ("admin", "superadmin"),
+}
+"""Kinds that not every enqueuer may enqueue over HTTP: reports read all jobs, and deliveries are signed as ours."""
+
 # roles that may be narrowed to some queues and kinds
-_NARROWED: tuple[Role, ...] = ("viewer", "producer", "operator", "worker")
+_NARROWED: tuple[Role, ...] = ("viewer", "producer", "operator", "admin", "worker")
 # the roles of the keys that a role may make, in its own tenant
 _MAKES: dict[Role, tuple[Role, ...]] = {
     "admin": ("viewer", "producer", "operator", "admin", "worker"),
@@ -104,6 +110,14 @@ def check_no_wider(maker: ApiKey, key: NewApiKey) -> None:
         raise NotAllowed(
             f"this key expires at {maker.expires_at.isoformat()}, and makes no key that lasts longer: give expires_at"
         )
+
+
+def is_no_wider(maker: ApiKey, key: ApiKey) -> bool:
+    """Whether a key can do nothing that this one cannot: one for some queues or kinds handles no other keys."""
+    return all(
+        not its or (bool(of) and set(of) <= set(its))
+        for its, of in ((maker.queues, key.queues), (maker.kinds, key.kinds))
+    )
 
 
 def key_made(key: NewApiKey) -> str:

@@ -25,6 +25,7 @@ def test_no_key_makes_a_wider_one(app: Headway, client: Any, keys: dict[str, str
     admin, root = client(keys["admin"]), client(keys["superadmin"])
     acme = app.tenant("acme")
     brief = client(acme.create_api_key("brief", "admin", expires=SOON).text)
+    narrow = client(acme.create_api_key("narrow", "admin", kinds=["welcome"]).text)
     later, sooner = (SOON + timedelta(hours=1)).isoformat(), (SOON - timedelta(hours=1)).isoformat()
     new = {"name": "new", "role": "viewer"}
     cases = [
@@ -41,7 +42,11 @@ def test_no_key_makes_a_wider_one(app: Headway, client: Any, keys: dict[str, str
         (root, new | {"role": "superadmin"}, {}, 201),
         (root, new | {"role": "superadmin"}, {"Headway-Tenant": "acme"}, 422),
         (admin, new | {"expires_at": "2001-01-01T00:00:00Z"}, {}, 422),
-        (admin, new | {"role": "admin", "queues": ["mail"]}, {}, 422),
+        (root, new | {"role": "superadmin", "queues": ["mail"]}, {}, 422),
+        (admin, new | {"role": "admin", "kinds": ["welcome"]}, {}, 201),
+        (narrow, new, {}, 403),
+        (narrow, new | {"kinds": ["report"]}, {}, 403),
+        (narrow, new | {"role": "admin", "kinds": ["welcome"]}, {}, 201),
     ]
     for ask, body, headers, status in cases:
         said = ask.post("/keys", json=body, headers=headers)

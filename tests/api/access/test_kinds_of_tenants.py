@@ -30,8 +30,8 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("POST", "/jobs", {"kind": "KIND", **NEW_JOB}),
     ("POST", "/jobs", {"kind": "KIND", **NEW_JOB, "timeout": "1m"}),
     ("POST", "/jobs/batch", {"jobs": [{"kind": "order", "payload": {"n": 1}}, {"kind": "KIND", **NEW_JOB}]}),
-    ("POST", "/jobs/triggers", {"name": "nightly", "schedule": "0 2 * * *", "kind": "KIND"}),
-    ("POST", "/jobs/triggers", {"name": "paid", "event_name": "order.paid", "kind": "KIND"}),
+    ("POST", "/jobs/triggers", {"name": "nightly", "trigger_type": "schedule", "cron": "0 2 * * *", "kind": "KIND"}),
+    ("POST", "/jobs/triggers", {"name": "paid", "trigger_type": "event", "event_name": "order.paid", "kind": "KIND"}),
     ("POST", "/templates", {"name": "t-KIND", "kind": "KIND", "options": {"timeout": "1m"}}),
     ("GET", "/definitions/KIND", None),
 ]

@@ -174,3 +174,65 @@ def test_a_trigger_is_of_the_queue_that_its_template_names(app: Headway, client:
         assert mailer.post(f"/jobs/triggers/{hidden}/{action}", json={}).status_code == 404
     assert acme.counts() == {}
     assert mailer.post(f"/jobs/triggers/{seen}/run", json={}).status_code == 201
+
+
+def test_an_admin_of_some_kinds_administers_these_alone(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    narrow = client(acme.create_api_key("narrow", "admin", kinds=["welcome"]).text)
+    wide = acme.create_api_key("wide", "viewer").key
+    own = acme.create_api_key("own", "viewer", kinds=["welcome"]).key
+    assert {each["name"] for each in narrow.get("/keys").json()["items"]} == {"narrow", "own"}
+    for method in ("GET", "DELETE"):
+        assert narrow(method, f"/keys/{wide.id}").status_code == 404
+    assert narrow("DELETE", f"/keys/{own.id}").status_code == 200
+    assert acme.api_key(wide.id).revoked_at is None
+    hook = {"name": "hook", "kind": "connector.webhook.deliver", "url": "https://shop.example", "events": ["*"]}
+    signals = {"name": "s", "trigger_type": "event", "event_name": "e", "signal": "paid", "to": "checkout:{{event.id}}"}
+    for path, body in (
+        ("/templates", {"name": "t"}),
+        ("/jobs/triggers", {"name": "n", "trigger_type": "schedule", "cron": "0 2 * * *"}),
+        ("/jobs/triggers", {"name": "e", "trigger_type": "event", "event_name": "paid"}),
+    ):
+        assert narrow.post(path, json=body | {"kind": "report"}).status_code == 403
+        assert narrow.post(path, json=body | {"kind": "welcome"}).status_code == 201
+    assert narrow.post("/connectors", json=hook).status_code == 403
+    assert narrow.post("/jobs/triggers", json=signals).status_code == 403
+    acme.create_template("others", "report", {})
+    assert narrow("PATCH", "/templates/others", json={"description": "mine"}).status_code == 404
+    assert narrow("PATCH", "/templates/t", json={"kind": "report"}).status_code == 403
+    job = acme.enqueue("report")
+    acme.cancel(job.id)
+    assert narrow("DELETE", f"/jobs/{job.id}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "may"),
+    [
+        ("connector.report.generate", {"operator", "admin"}),  # it reads the ids, keys, tags and errors of all jobs
+        ("connector.webhook.deliver", {"admin"}),  # what it sends is signed as ours
+    ],
+)
+def test_a_connector_does_no_more_than_its_enqueuer_may(
+    app: Headway, client: Any, keys: dict[str, str], kind: str, may: set[str]
+) -> None:
+    app.change_definition(kind, queue="default")
+    acme = app.tenant("acme")
+    acme.create_template("stored", kind, {})
+    waiting = acme.enqueue(kind, {})
+    roles = {"producer", "operator", "admin"}
+    ways: list[tuple[str, str, Any]] = [
+        ("POST", "/jobs", {"kind": kind}),
+        ("POST", "/jobs", {"template": "stored"}),
+        ("POST", "/jobs/batch", {"jobs": [{"kind": "order", "payload": {"n": 1}}, {"kind": kind}]}),
+        ("POST", "/groups", {"jobs": [{"kind": kind}]}),
+        ("POST", "/groups", {"jobs": [{"kind": "order", "payload": {"n": 1}}], "callback": {"kind": kind}}),
+    ]
+    for method, path, body in ways:
+        allowed = {role for role in roles if client(keys[role])(method, path, json=body).status_code == 201}
+        assert allowed == may, (path, body)
+    changed = {
+        role
+        for role in roles
+        if client(keys[role])("PATCH", f"/jobs/{waiting.id}", json={"payload": {"x": role}}).status_code == 200
+    }
+    assert changed == may

@@ -29,7 +29,7 @@ class Tenants:
 
     def __init__(self, app: Headway) -> None:
         self._app = app
-        self._walled: OrderedDict[str, Verbs] = OrderedDict()
+        self._walled: OrderedDict[tuple[str, bool], Verbs] = OrderedDict()
 
     async def verbs(self, key: ApiKey, named: str | None) -> Verbs:
         """`named` is the tenant of the request's header. Raises `Refused` with 404 for any but the key's own."""
@@ -37,7 +37,7 @@ class Tenants:
             if named is not None and named != key.tenant_id and await tenant_id_of(self._app, named) != key.tenant_id:
                 raise _no_tenant(named)
             # workers claim and settle, which an application's role may not
-            return self._app.tenant(UUID(key.tenant_id)) if key.role == "worker" else self._of(key.tenant_id)
+            return self._app.tenant(UUID(key.tenant_id)) if key.role == "worker" else self._of(key)
         if named is None:
             return self._app
         tenant_id = await tenant_id_of(self._app, named)
@@ -45,10 +45,11 @@ class Tenants:
             raise _no_tenant(named)
         return self._app.tenant(UUID(tenant_id))
 
-    def _of(self, tenant_id: str) -> Verbs:
-        found = self._walled.get(tenant_id)
+    def _of(self, key: ApiKey) -> Verbs:
+        tenant_id, looks = str(key.tenant_id), key.role == "viewer"
+        found = self._walled.get((tenant_id, looks))
         if found is None:
-            found = self._walled[tenant_id] = self._app._walled_tenant(tenant_id)
+            found = self._walled[tenant_id, looks] = self._app._walled_tenant(tenant_id, for_viewers=looks)
             if len(self._walled) > _MOST:
                 self._walled.popitem(last=False)
         return found

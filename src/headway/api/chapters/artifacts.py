@@ -73,10 +73,18 @@ async def get_artifact(call: Call[None, None]) -> Any:
     return artifact_view(await _seen(call))
 
 
-@routes.get("/artifacts/{id}/content", roles=READERS, answers={200: None, 206: None}, problems=(404, 409), file=True)
+@routes.get(
+    "/artifacts/{id}/content", roles=READERS, answers={200: None, 206: None}, problems=(403, 404, 409), file=True
+)
 async def get_artifact_content(call: Call[None, None]) -> StreamingResponse:
     """Download an artifact's bytes, as an attachment; `Range` asks for a part. 409: they are on another host."""
     found = await _seen(call)
+    if call.key.role == "viewer" and found.name.startswith("."):
+        raise Refused(
+            403,
+            "this is a payload or result that was too large for its row, in which a viewer's key does not see secrets",
+            fix="use a key of another role",
+        )
     try:
         file = await call.app._places.aopen(found)
     except ArtifactElsewhere:

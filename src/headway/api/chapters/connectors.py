@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.api.access.narrowed import may_see_kind
+from headway.api.access.narrowed import may_see_kind, queue_of
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag
@@ -16,7 +16,7 @@ from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.app.webhooks import WebhookKeys, keys_of
 from headway.errors import ConfigError, NotFound
-from headway.model.connector import WEBHOOK, Connector
+from headway.model.connector import HTTP, WEBHOOK, Connector
 from headway.model.ids import is_id
 from headway.shell import command
 
@@ -94,6 +94,9 @@ async def create_connector(call: Call[NewConnector, None]) -> Answer:
     fields = given(call.body, {})
     if not fields.get("name") or not fields.get("url"):
         raise Refused(422, "a connector needs a name and a url")
+    await call.verbs.alearn(None)
+    kind = fields.get("kind") or HTTP
+    call.check_touch(queue=queue_of(call, kind, {}), kind=kind)
     made = await call.verbs.acreate_connector(actor=call.actor, **fields)
     shown: dict[str, Any] = {}
     if made.kind == WEBHOOK:

@@ -215,6 +215,7 @@ async def _from_template(call: Call[Any, None], job: JobIn, payload: Any, made_b
 
 def _check(call: Call[Any, None], new: NewJob, definition: Definition, options: Iterable[str]) -> None:
     """Raises `Refused` where the key may not enqueue such a job, with these options."""
+    call.check_kind(new.kind)
     call.check_touch(queue=new.queue, kind=new.kind)
     fields = [field for option in options for field in OPTION_FIELDS.get(option, ())]
     call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})

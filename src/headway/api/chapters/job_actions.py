@@ -116,6 +116,8 @@ class JobChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 async def check_change(call: Call[Any, Any], job: Job, changes: dict[str, Any]) -> None:
     """Raises `Refused` for what this key, or an enqueuer of the job's kind, may not set."""
     call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
+    if "payload" in changes:
+        call.check_kind(job.kind)
     bounded: dict[str, Any] = {name: changes[name] for name in ("queue", "timeout") if name in changes}
     if bounded:
         await call.verbs.alearn(None)

@@ -11,8 +11,8 @@ from headway.api.routes import ADMINS, Routes
 from headway.api.wire.pages import PageQuery, part
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
-from headway.errors import NotAllowed
-from headway.model.access import ApiKey, NewApiKey, Role, check_no_wider
+from headway.errors import NotAllowed, NotFound
+from headway.model.access import ApiKey, NewApiKey, Role, check_no_wider, is_no_wider
 from headway.model.key_text import Mode
 
 routes = Routes("keys")
@@ -74,16 +74,25 @@ async def create_key(call: Call[KeyIn, None]) -> Answer:
 @routes.get("/keys", roles=ADMINS, query=PageQuery, answers={200: KeyList}, problems=(422,))
 async def list_keys(call: Call[None, PageQuery]) -> Listed:
     """List keys, oldest first, without their secrets; revoked and expired ones too."""
-    return part("keys", call.query, await call.verbs.aapi_keys(), key=lambda each: each.id)
+    found = [each for each in await call.verbs.aapi_keys() if is_no_wider(call.key, each)]
+    return part("keys", call.query, found, key=lambda each: each.id)
 
 
 @routes.get("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))
 async def get_key(call: Call[None, None]) -> ApiKey:
     """Show a key, without its secret."""
-    return await call.verbs.aapi_key(call.params["id"])
+    return await _visible(call)
 
 
 @routes.delete("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))
 async def revoke_key(call: Call[None, None]) -> ApiKey:
     """Revoke a key, forever."""
-    return await call.verbs.arevoke_api_key(call.params["id"], actor=call.actor)
+    return await call.verbs.arevoke_api_key((await _visible(call)).id, actor=call.actor)
+
+
+async def _visible(call: Call[None, None]) -> ApiKey:
+    """The key of the path, if this one may handle it."""
+    found = await call.verbs.aapi_key(call.params["id"])
+    if not is_no_wider(call.key, found):
+        raise NotFound(f"there is no key {call.params['id']}")
+    return found

@@ -190,6 +190,7 @@ def _tagged(template: Template, status: int = 200) -> Answer:
 async def _check_bounds(call: Call[Any, Any], kind: str, options: dict[str, Any]) -> None:
     """A template gives no more than an enqueue; raises `Refused`."""
     await call.verbs.alearn(None)
+    call.check_touch(queue=queue_of(call, kind, options), kind=kind)
     call.check_options(kind, options)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.api.access.narrowed import is_narrowed, may_see_kind
+from headway.api.access.narrowed import is_narrowed, may_see_kind, queue_of
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
 from headway.api.wire.pages import PageQuery, changes_of, given, page, revision_tag, size_of_payload
@@ -459,7 +459,10 @@ async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
         template = await call.verbs.aget_template(options["template"])
         kind, asked = template.kind, stored_options(template.options, asked)
     if kind is None:
+        if is_narrowed(call):  # a signal goes to any machine
+            raise Refused(403, "a key for some queues or kinds makes no trigger that signals", code="NotAllowed")
         return
+    call.check_touch(queue=queue_of(call, kind, asked), kind=kind)
     definition = call.verbs.known_definition(kind)
     if definition is None or not definition.active:
         raise Refused(422, f"kind {kind!r} has no {'active ' if definition else ''}definition", code="UnknownKind")

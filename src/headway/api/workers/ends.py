@@ -217,6 +217,7 @@ def _built(call: Call[Any, Any], job: Job, spawned: Sequence[ChildIn]) -> list[N
         if definition is None or not definition.active:
             raise Refused(422, f"kind {child.kind!r} has no active definition", code="UnknownKind")
         if call.key.tenant_id is not None:  # a tenant's worker may spawn only what the tenant may enqueue
+            call.check_kind(child.kind)
             call.check_options(child.kind, options)
         options["created_by"] = call.actor
         now, limit = app.clock.now(), app.payload_limit

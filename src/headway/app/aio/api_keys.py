@@ -33,8 +33,8 @@ class AsyncApiKeyVerbs(ApiKeyVerbs, AsyncVerbBase):
         """Make a key for the HTTP API. Its `text` is shown only now.
 
         A superadmin's key has no tenant. A worker's is for all tenants unless you name one; every other role's is for
-        the tenant that you name, or else the app's own. `queues` and `kinds` narrow what viewer, producer, operator
-        and worker keys see and touch. Raises `InvalidJob`.
+        the tenant that you name, or else the app's own. `queues` and `kinds` narrow what viewer, producer, operator,
+        admin and worker keys see and touch. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant, tenant)
         made = new_key(mode)

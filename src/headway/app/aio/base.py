@@ -24,7 +24,7 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
 
     async def _aread(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
         """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""
-        if raw:
+        if raw and (not self._is_for_viewers):
             return await self._arun(op, conn)
         await self.alearn(conn)
         return await self._arun(self._masking(op), conn)

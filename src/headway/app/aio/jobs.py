@@ -61,13 +61,13 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """
         await self._aensure_known(self._own_tenant)
         key, wanted = (as_id(job_id), awaited_statuses(status))
-        outcome = await self._arun(self._peek(key, raw))
+        outcome = await self._aread(self._peek(key, raw), raw=True)
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1000
         if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
             return outcome if raw else await self._awith_value(outcome)
         there = await self._results.aoutcome(key, limit, wanted)
         if there is None or raw:
-            there = await self._arun(self._peek(key, raw))
+            there = await self._aread(self._peek(key, raw), raw=True)
         return there if raw else await self._awith_value(there)
 
     async def awaiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:

@@ -63,7 +63,7 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
     async def achildren(self, job_id: str | UUID, *, fence: int | None = None, raw: bool = False) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._children(job_id, fence, raw))
+        return await self._aread(self._children(job_id, fence, raw), raw=True)
 
     async def ahistory(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
