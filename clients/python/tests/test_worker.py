@@ -321,10 +321,10 @@ def test_what_no_json_can_hold_harms_only_its_own_job(client: Client, working: A
         return float("nan")
 
     @worker.handler("report")
-    def report(ctx: Context) -> str:
+    def report(ctx: Context) -> Done:
         ctx.progress(0.5)
         assert ctx.wait_canceled(60)
-        return "canceled"
+        return Done("canceled")
 
     working(worker)
     odd, other = client.enqueue("welcome", {"user_id": 7}, max_attempts=1), client.enqueue("report")
