@@ -105,3 +105,8 @@ chaos: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m bench
+
+# four minutes for each store: one tenant does its worst while 499 others work; prints the table and fails where the
+# others wait too long. STRANGER=--write puts it into the docs, STRANGER="--tenants 50 --seconds 15" is quicker
+stranger: .venv/ready
+	$(BIN)/python -m bench.stranger $(STRANGER)
