@@ -10,6 +10,8 @@ import pytest
 
 from headway import Await, Context, Done, Machine, Next, step
 from headway.define import Registry
+from headway.model.ids import new_id
+from headway.model.job import NewJob
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
 from tests.worker_harness import WorkerHarness
@@ -219,3 +221,19 @@ def test_a_state_that_forbids_unknown_fields_waits_for_a_newer_worker(harness: W
     harness.make_due(job_id)
     new.drain()
     assert harness.get(job_id).status == "waiting"
+
+
+def test_what_old_code_gives_back_comes_again_soon(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For new code may be idle beside it; but of a large backlog, only some jobs do."""
+    monkeypatch.setattr("headway.worker.returned_claims.SOON_MS", 20)
+    ids = harness.enqueue(*(NewJob(id=new_id(), kind="of_tomorrow") for _ in range(150)))
+
+    def claimed(times: int) -> int:
+        return sum(job.fence >= times for job in harness.store.run(harness.store.ops.get(ids, tenant_id=None)))
+
+    async def story() -> None:
+        await harness.until(lambda: claimed(1) == 150 and claimed(3) > 0)
+
+    harness.while_working(harness.worker(settings={"promote_every_ms": 20}), story)
+    assert 0 < claimed(2) <= 100
+    assert {harness.get(job_id).status for job_id in ids} <= {"scheduled", "queued"}

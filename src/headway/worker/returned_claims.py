@@ -20,7 +20,10 @@ from headway.worker.own_transactions import settle_committed
 log = get_logger("headway.worker")
 
 UNKNOWN_KIND_MS = 30_000
-"""When a job that is unknown here comes again: soon enough for a deploy, seldom enough to cost nothing."""
+"""When a job that is unknown here comes again: seldom enough to cost nothing."""
+SOON_MS = 500
+"""The first time: during a deploy a worker that knows it may be idle beside this one. Twice as long each time."""
+_SOON_JOBS = 100  # at a time; of a larger backlog, the others come again seldom from the start
 _LOCKED_RETRY_S = 1.0
 _CHECK_EVERY_LEASES = 10  # without a reason to doubt
 
@@ -54,6 +57,7 @@ class ReturnedClaims:
         self._mismatched: list[tuple[Claim, str]] = []
         self._uncertain = 0  # how often the answer to a claim was lost
         self._reconciled = 0  # how many of these were cleared up by asking the store
+        self._returned: dict[str, tuple[int, float]] = {}  # by job: how often, and when last
         self._says = Seldom(60)
         self._check_at = self._next_check(_CHECK_EVERY_LEASES)
 
@@ -65,8 +69,8 @@ class ReturnedClaims:
         for (what, kind, queue), count in counts.items():
             if self._says(what):
                 log.warning(
-                    f"no worker here knows {what}: its jobs are given back and come again in half a "
-                    "minute; start a worker of the app that defines it, or give it a queue of its own",
+                    f"no worker here knows {what}: its jobs are given back and come again, at last "
+                    "every half a minute; start a worker of the app that defines it, or give it a queue of its own",
                     kind=kind,
                     queue=queue,
                     jobs=count,
@@ -82,14 +86,16 @@ class ReturnedClaims:
         self._unreadable(
             claim,
             f"another release of the code enqueued what this one cannot read: {why}. Such jobs are given back "
-            "and come again in half a minute, for a worker that knows them; bring this one up to date, and "
+            "and come again, at last every half a minute, for a worker that knows them; bring this one up to date, and "
             "give new parameters a default",
         )
 
     def out_of_reach(self, claim: Claim, why: str) -> None:
         """This worker cannot read an artifact that the claim needs."""
         self._unreadable(
-            claim, f"{why}. Jobs that need it are given back and come again in half a minute, for a worker that has it"
+            claim,
+            f"{why}. Jobs that need it are given back and come again, at last every half a minute, for a worker that "
+            "has it",
         )
 
     def _unreadable(self, claim: Claim, why: str) -> None:
@@ -115,8 +121,22 @@ class ReturnedClaims:
             raise
 
     async def _return_later(self, claims: list[Claim]) -> None:
-        delay_ms = round(jittered(UNKNOWN_KIND_MS, random.random()))
-        await self.give_back([(claim.id, claim.fence) for claim in claims], delay_ms=delay_ms)
+        by_delay: dict[int, list[Key]] = {}
+        for claim in claims:
+            by_delay.setdefault(self._delay_ms(claim.id), []).append((claim.id, claim.fence))
+        for delay_ms, keys in by_delay.items():
+            await self.give_back(keys, delay_ms=round(jittered(delay_ms, random.random())))
+
+    def _delay_ms(self, job_id: str) -> int:
+        now = time.monotonic()
+        times, _ = self._returned.pop(job_id, (0, 0.0))
+        delay_ms = min(SOON_MS << times, UNKNOWN_KIND_MS)
+        while self._returned and next(iter(self._returned.values()))[1] < now - 3 * UNKNOWN_KIND_MS / 1_000:
+            del self._returned[next(iter(self._returned))]  # it has not come back: another worker took it
+        if len(self._returned) >= _SOON_JOBS:
+            return UNKNOWN_KIND_MS
+        self._returned[job_id] = (min(times + 1, 10), now)
+        return delay_ms
 
     async def give_back(self, claims: list[Key], *, delay_ms: int = 0) -> None:
         given = await self._database.run(self._ops.release(claims, delay_ms=delay_ms))
