@@ -28,6 +28,8 @@ KINDS = {
     "play_again": {"queue": "again"},
     "play_filed": {"queue": "filed", "spill": True},
     "play_traced": {"queue": "traced"},
+    "perform": {},
+    "perform_steps": {},
     "welcome": {"queue": "mail"},
     "checkout": {"queue": "mail"},
 }

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
+
 
 @dataclass
 class Asked:
@@ -75,14 +77,16 @@ class Server:
                 while talk.recv(1_024):
                     pass
                 asked.closed.set()
-        except OSError:
-            pass
+        except (OSError, httpx2.TransportError):
+            pass  # whoever asked has gone, or the server behind this one
 
 
 def _read(conn: Any) -> Asked:
     data = b""
     while b"\r\n\r\n" not in data:
         data += conn.recv(65_536) or b"\r\n\r\n"
+    if data == b"\r\n\r\n":
+        raise ConnectionError("it hung up before it asked")
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, _ = first.split(" ")

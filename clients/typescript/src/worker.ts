@@ -92,7 +92,7 @@ export class Worker {
     this.#logger = new Logger(client.settings.logLevel, sink, { worker_id: this.workerId });
     const owner: Owner = {
       workerId: this.workerId,
-      report: () => this.#sayHeld([...this.#running.values()], this.#over.signal),
+      report: () => this.#sayHeld(this.#over.signal),
       forget: (run) => this.#forget(run),
       goOn: (run, job) => this.#goOn(run, job),
       lose: (reason) => this.#lose(reason),
@@ -305,13 +305,14 @@ export class Worker {
         () => true,
         () => false,
       );
-      if (slept && this.#running.size > 0) await this.#sayHeld([...this.#running.values()], over);
+      if (slept && this.#running.size > 0) await this.#sayHeld(over);
     }
   }
 
   /** Name the jobs that the worker holds; what it claimed before and does not name is released, uncharged. */
-  #sayHeld(runs: readonly Running[], signal: AbortSignal): Promise<void> {
-    const said = this.#beating.then(() => this.#say(runs, signal)); // what jobs log arrives in order
+  #sayHeld(signal: AbortSignal): Promise<void> {
+    // what jobs log arrives in order; names those that run then: one that it leaves out is taken back
+    const said = this.#beating.then(() => this.#say([...this.#running.values()], signal));
     this.#beating = said.catch(() => undefined);
     return said;
   }

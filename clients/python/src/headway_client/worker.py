@@ -323,7 +323,7 @@ class Worker:
     async def _write(self, batch: list[tuple[Running, dict[str, Any]]]) -> None:
         """Until it is written, or the jobs are not this worker's any more."""
         if any(run.ctx.has_said for run, _ in batch):
-            await self._say_held(list(self._running.values()))  # their last words: no heartbeat names them afterwards
+            await self._say_held()  # their last words: no heartbeat names them afterwards
         failures = 0
         shape = partial(_having, "lost", "continued")
         while batch := [(run, said) for run, said in batch if not run.dropped]:
@@ -379,11 +379,11 @@ class Worker:
                 self._sooner.clear()
                 await asyncio.sleep(self._beat_s)
             if self._running:
-                await self._say_held(list(self._running.values()))
+                await self._say_held()
 
-    async def _say_held(self, runs: list[Running]) -> None:
+    async def _say_held(self) -> None:
         async with self._beating:  # what jobs log arrives in order
-            await self._say(runs)
+            await self._say(list(self._running.values()))  # those that run now: one that it leaves out is taken back
 
     async def _say(self, runs: list[Running]) -> None:
         # each job once, in its last execution: one before may still wait for the answer that it was settled

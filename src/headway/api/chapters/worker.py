@@ -74,7 +74,7 @@ class Claimed(msgspec.Struct):
 
 @routes.post("/worker/jobs/claim", roles=WORKERS, body=ClaimIn, answers={200: Claimed}, problems=(409,), waits=True)
 async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
-    """Take jobs to run, and wait up to 30 seconds for some; the first claim registers the worker."""
+    """Take jobs to run, and wait up to 30 seconds, or half a lease, for some; the first claim registers the worker."""
     body = call.body
     worker_id = valid_worker_id(body.worker_id)
     if not 1 <= body.limit <= _MOST_JOBS:
@@ -82,7 +82,9 @@ async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
     if body.claim_id is not None:
         check_text(body.claim_id, "claim_id")
     queues = queues_of(call, body.queues)
-    until = time.monotonic() + min(to_ms(body.wait, "wait") / 1_000, _LONGEST_WAIT_S)
+    # not past the lease of an idle worker, which each claim renews
+    longest_s = min(_LONGEST_WAIT_S, call.app.settings.lease_ms / 2_000)
+    until = time.monotonic() + min(to_ms(body.wait, "wait") / 1_000, longest_s)
     claim_id = body.claim_id or new_id()
     with call.server.workers.claiming(worker_id) as claiming:
         return await _claimed(call, worker_id, claim_id, queues, until, claiming)
