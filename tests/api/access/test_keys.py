@@ -173,8 +173,11 @@ def test_a_bucket_fills_evenly() -> None:
     assert Rates(server_settings({})).take(key="a", tenant="t") == []
 
 
-def test_invented_keys_of_one_address_are_looked_up_so_often(api: Api, client: Any, keys: dict[str, str]) -> None:
+def test_invented_keys_of_one_address_are_looked_up_so_often(
+    app: Headway, api: Api, client: Any, keys: dict[str, str]
+) -> None:
     api.keys.strangers = Strangers(lambda: 0.0)  # however long this takes
+    fresh = app.tenant("acme").create_api_key("fresh", "viewer")
     known, unknown = client(keys["viewer"]), [new_key("live").text for _ in range(105)]
     assert known.get("/jobs").status_code == 200
     said = [client(key).get("/jobs") for key in unknown]
@@ -182,8 +185,12 @@ def test_invented_keys_of_one_address_are_looked_up_so_often(api: Api, client: A
     assert [each.status_code for each in said[100:]] == [429] * 5
     assert int(said[-1].headers["retry-after"]) >= 1
     assert known.get("/jobs").status_code == 200, "a key that is in use is not locked out"
+    assert client(fresh.text).get("/jobs").status_code == 200, "nor one that nobody has asked with before"
+    wrong = fresh.text[:-1] + ("a" if fresh.text[-1] != "a" else "b")
+    assert client(wrong).get("/jobs").status_code == 401
+    assert client(new_key("live").text).get("/jobs").status_code == 429
     cookie = {"Cookie": "headway=invented"}
-    assert client(None).get("/jobs", headers=cookie).status_code == 429
+    assert client(None).get("/jobs", headers=cookie).status_code == 401, "browsers are counted apart"
     assert client(None).get("/jobs").status_code == 401, "nothing is looked up"
 
 
@@ -237,3 +244,10 @@ def test_a_cursor_of_keys_that_names_no_key_is_refused(client: Any, keys: dict[s
     rest = ask.get(f"/keys?limit=200&cursor={page['next_cursor']}").json()["items"]
     assert len(rest) == len(keys) - 2
     assert ask.get(f"/keys?cursor={make_cursor('keys', 'zzzzzzzzzzzz')}").status_code == 422
+
+
+def test_no_browser_keeps_or_guesses_an_answer(api: Api, client: Any, keys: dict[str, str]) -> None:
+    for answer in (client(keys["viewer"]).get("/jobs"), client(None).get("/jobs"), client(None).get("/healthz")):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "strict-transport-security" not in answer.headers, "only over TLS"

@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -266,6 +268,22 @@ def test_a_login_gives_a_new_session(app: Headway, provider: Provider, browser: 
     old = browser()
     old.http.cookies.set("headway", first, domain="127.0.0.1")
     assert old.get("/api/v1/session").status_code == 401, "the session before it is over"
+
+
+def test_a_role_that_is_taken_away_is_over(app: Headway, provider: Provider, browser: Any) -> None:
+    """At the next login at once, on every device; without one, after some hours."""
+    provider.claims = {"role": "admin"}
+    before, after = browser(), browser()
+    came_back(before, provider)
+    session = app.store.run(app.store.ops.find_session(sha256(str(before.session()).encode()).digest()))
+    assert session is not None
+    assert timedelta(hours=7) < session.expires_at - session.created_at <= timedelta(hours=8, seconds=10)
+    other = app.tenant("globex").create_api_key("oidc:ada", "admin", actor="oidc:ada").key
+    provider.claims = {"role": "viewer"}
+    came_back(after, provider)
+    assert after.get("/api/v1/session").json()["key"]["role"] == "viewer"
+    assert before.get("/api/v1/session").status_code == 401
+    assert app.api_key(other.id).revoked_at is None, "what is another tenant's stays"
 
 
 def test_without_a_client_nobody_logs_in(client: Any, app: Headway) -> None:

@@ -20,6 +20,7 @@ from headway.model.access import ApiKey, StoredKey
 from headway.model.key_text import read_key
 
 REMEMBERED_S = 4.0  # a revoked key is refused everywhere after 5 seconds, a slow look at the database included
+_IDS_REMEMBERED_S = 1.0
 _MOST = 10_000
 _NO_HASH = bytes(32)
 _MINUTE = timedelta(minutes=1)
@@ -38,6 +39,9 @@ class Keys:
         self._checked: OrderedDict[bytes, StoredKey] = OrderedDict()  # by a hash of what was sent: no secret is kept
         self._used: dict[str, datetime] = {}  # what the database does not know yet
         self._written: dict[str, datetime] = {}  # what it was told last: a key in `_found` may be older
+        self._ids: set[str] = set()
+        self._ids_until = monotonic()
+        self._id_lookups = Lookups(self._look_up_ids)
         self.strangers = Strangers(monotonic)
 
     async def check(self, authorization: str | None, address: str = "") -> ApiKey:
@@ -61,6 +65,9 @@ class Keys:
         if given is None:
             raise Refused(401, "this is not a key, or a character of it is missing", headers=_CHALLENGE)
         is_new = given.id not in self._found and given.id not in self._lookups
+        if is_new and not self.strangers.has_room(address):
+            # others at this address may have sent invented keys: one that there is does not wait for them
+            is_new = not await self._exists(given.id)
         with self.strangers.looked_up(address) if is_new else nullcontext():
             stored = await self._stored(given.id)
             # an unknown key takes as long as a wrong one
@@ -107,6 +114,17 @@ class Keys:
     async def _stored(self, key_id: str) -> StoredKey | None:
         found, until = self._found.get(key_id) or self._unknown.get(key_id) or (None, 0.0)
         return found if self._monotonic() < until else await self._lookups.get(key_id)
+
+    async def _exists(self, key_id: str) -> bool:
+        """Whether there is such a key: all ids are read at most once a second, however many keys are invented."""
+        if self._monotonic() >= self._ids_until:
+            await self._id_lookups.get("")
+        return key_id in self._ids
+
+    async def _look_up_ids(self, _: str) -> None:
+        asked = self._monotonic()
+        self._ids = {key.id for key in await self._app.store.arun(self._app.store.ops.keys(tenant_id=None))}
+        self._ids_until = asked + _IDS_REMEMBERED_S
 
     def _remembered(self, key_id: str) -> StoredKey | None:
         """The key, where the database was asked within the last seconds."""

@@ -9,6 +9,7 @@ import hmac
 import re
 import secrets
 import time
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -35,6 +36,7 @@ from headway.model.actor import Caller
 START = f"{PREFIX}/login/oidc"
 CALLBACK = f"{START}/callback"
 _LONGEST_S = 600  # how long somebody may take at the issuer's page
+_LONGEST_SESSION = timedelta(hours=8)  # then the issuer is asked again: a role may have been taken away
 _FRESH_S = 600.0
 _LONGEST_SUBJECT = 90
 # a path of this server, and nothing that a browser could take for another one: //evil.example, /\evil.example
@@ -100,7 +102,7 @@ class OidcLogin:
         claims, role = await self._issuer.check_login(await self._token(request, said["code"], begun), begun.nonce)
         key = await self._key(request, claims, role)
         await self._sessions.end(request)  # even if the browser has a session already: every login gets a new secret
-        _, cookie = await self._sessions.begin(request, key)
+        _, cookie = await self._sessions.begin(request, key, _LONGEST_SESSION)
         root = request.scope.get("root_path", "")
         answer = _redirect(f"{root}{begun.next if _NEXT.match(begun.next) else f'{PREFIX}/docs'}")
         answer.headers.append("Set-Cookie", cookie)
@@ -133,7 +135,7 @@ class OidcLogin:
 
     async def _key(self, request: Request, claims: Any, role: Role) -> ApiKey:
         """The key of this person's sessions: made at the first login, its secret known to nobody. Revoking it ends the
-        sessions; another role or tenant is another key."""
+        sessions; another role or tenant is another key, and a login with another role revokes the one before."""
         subject = str(claims["sub"])
         if len(subject) > _LONGEST_SUBJECT:
             raise Refused(403, f"this subject is longer than {_LONGEST_SUBJECT} characters")
@@ -145,13 +147,19 @@ class OidcLogin:
                 raise Refused(403, f"this login is for the tenant {named!r}, which is not there")
         verbs = self._app if tenant_id is None else self._app.tenant(UUID(tenant_id))
         name, now = f"oidc:{subject}", from_micros(self._app.clock.now())
-        for key in await verbs.aapi_keys():
-            if (key.name, key.created_by, key.role, key.tenant_id) == (name, name, role, tenant_id) and key.is_valid(
-                now
-            ):
-                return key
         exchange = Exchange.of(request)
         actor = Caller.of(name, request_id=exchange.request_id, address=exchange.address)
+        mine = None
+        for key in await self._app.aapi_keys():
+            if (key.name, key.created_by) != (name, name) or not key.is_valid(now):
+                continue
+            if (key.role, key.tenant_id) == (role, tenant_id):
+                mine = key
+            elif key.tenant_id in (None, tenant_id):  # of a role that the issuer no longer gives, with its sessions
+                await self._app.arevoke_api_key(key.id, actor=actor)
+                self._keys.forget(key.id)
+        if mine is not None:
+            return mine
         made = await verbs.acreate_api_key(name, role, actor=actor)
         return made.key
 

@@ -92,6 +92,9 @@ class Strangers:
             raise
         self._buckets.give_back(address)
 
+    def has_room(self, address: str) -> bool:
+        return self._buckets.has_room(address)
+
     def take(self, address: str) -> None:
         """Raises `Refused` with 429."""
         _, _, wait_s = self._buckets.take(address)
@@ -127,6 +130,11 @@ class _Buckets:
         if len(self._left) > _MOST:
             self._left.popitem(last=False)
         return int(tokens), (self.rate.count - tokens) / self._per_s, wait_s
+
+    def has_room(self, owner: str) -> bool:
+        """Whether one would be allowed now."""
+        tokens, at = self._left.get(owner, (float(self.rate.count), self._monotonic()))
+        return tokens + (self._monotonic() - at) * self._per_s >= 1
 
     def give_back(self, owner: str) -> None:
         """Take back what was taken last."""

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from headway.api.access.keys import REMEMBERED_S, Keys
 from headway.api.access.lookups import Lookups
+from headway.api.access.rates import Strangers
 from headway.api.serving.settings import ServerSettings
 from headway.api.wire.problems import Refused
 from headway.app import Headway
@@ -38,6 +39,7 @@ class Sessions:
         self._monotonic = monotonic
         self._found: OrderedDict[bytes, tuple[Session, float]] = OrderedDict()
         self._lookups = Lookups(self._look_up)
+        self.strangers = Strangers(monotonic)  # not that of keys: whoever invents those keeps no browser out
         self._used: dict[bytes, Session] = {}  # what the database does not know yet
         self.begun: Callable[[Request, ApiKey], None] | None = None  # told of each new session
 
@@ -56,7 +58,7 @@ class Sessions:
             )
         secret_hash = _hash(secret)
         is_new = secret_hash not in self._found and secret_hash not in self._lookups
-        with self._keys.strangers.looked_up(address_of(request)) if is_new else nullcontext():
+        with self.strangers.looked_up(address_of(request)) if is_new else nullcontext():
             found = await self._session(secret_hash)
             key = None if found is None else await self._keys.valid(found.key_id)
             if found is None or key is None:
@@ -64,16 +66,18 @@ class Sessions:
         self._note_use(secret_hash, found)
         return key
 
-    async def begin(self, request: Request, key: ApiKey) -> tuple[Session, str]:
-        """A new session of the key, and the cookie to set."""
+    async def begin(self, request: Request, key: ApiKey, longest: timedelta | None = None) -> tuple[Session, str]:
+        """A new session of the key, and the cookie to set; `longest` is how long it may last, if that is less."""
         secret = secrets.token_urlsafe(32)
         now = from_micros(self._app.clock.now())
-        expires = now + self._longest if key.expires_at is None else min(now + self._longest, key.expires_at)
+        expires = now + min(self._longest, longest or self._longest)
+        expires = expires if key.expires_at is None else min(expires, key.expires_at)
         made = Session(key.id, now, expires, min(expires, now + self._idle))
         op = self._app.store.ops.create_session(
             _hash(secret), key.id, expires_at=made.expires_at, valid_until=made.valid_until
         )
         await self._app.store.arun(op)
+        self._found[_hash(secret)] = (made, self._monotonic())  # no stranger, and looked up at its first use
         if self.begun is not None:
             self.begun(request, key)
         return made, _cookie(request, secret, int((expires - now).total_seconds()))

@@ -16,6 +16,9 @@ from headway.model.trace import is_traceparent, trace_id
 _log = get_logger("headway.api")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
 _SCOPE = "headway"
+# no browser guesses what an answer is, or keeps it, unless the answer says otherwise
+_SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 class Exchange:
@@ -64,7 +67,12 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             about = (b"x-request-id", self.request_id.encode())
-            message = {**message, "headers": [*message.get("headers", ()), *self.headers, about]}
+            given = message.get("headers", ())
+            names = {name.lower() for name, _ in given}
+            safe = [each for each in _SAFE if each[0] not in names]
+            if self._scope.get("scheme") == "https":
+                safe.append(_TLS_ONLY)
+            message = {**message, "headers": [*given, *self.headers, *safe, about]}
         await self._send(message)
 
     def log(self) -> None:
