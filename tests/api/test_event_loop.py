@@ -25,7 +25,6 @@ from headway.worker.watchdog import Watchdog
 Held = list[tuple[float, str, str]]
 _TRIES = 3  # the clock of a thread on a busy machine counts some of what the neighbours do to its caches
 _SMALL: dict[str, Any] = {"a": [{"b": n} for n in range(20)]}
-_DENSE = [{"n": n} for n in range(70_000)]  # nearly a megabyte
 
 
 @pytest.fixture
@@ -45,6 +44,7 @@ class Asker:
 
     def __init__(self, url: str, key: str, held: Held, *, full: bool) -> None:
         self.full = full
+        self.rows = [{"n": n} for n in range(70_000 if full else 15_000)]  # nearly a megabyte of small values
         self.many, self.dense = (1_000, 16) if full else (100, 2)  # what fits into 16 MiB; a part of it by default
         headers = {"Authorization": f"Bearer {key}", "Headway-Tenant": "acme"}
         self.client = httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=120)
@@ -109,7 +109,7 @@ def make_jobs(ask: Asker) -> str:
     long = {"text": "x" * 15_000}
     for say, body in {
         "long": jobs_of(ask.many, long),
-        "dense": jobs_of(ask.dense, {"rows": _DENSE}),
+        "dense": jobs_of(ask.dense, {"rows": ask.rows}),
         "many": jobs_of(ask.many, _SMALL, tags=["a", "b"], train="t"),
     }.items():
         ask.one("POST", "/jobs/batch", body, say)
@@ -118,15 +118,15 @@ def make_jobs(ask: Asker) -> str:
     ask("POST", "/jobs/batch", b"[" * (ask.many << 13), "deep")
     ask("POST", "/jobs/batch", b'{"jobs":[' + b"{}," * (ask.many << 11) + b"{}]}", "empty")
     ask.one("POST", "/groups", {**jobs_of(ask.many, long), "mode": "sequential"})
-    ask("POST", "/groups", {"jobs": [{"kind": "report", "payload": {"rows": _DENSE}}] * ask.dense}, "dense")
-    return str(ask.one("POST", "/jobs", {"kind": "report", "payload": {"rows": _DENSE}})["id"])
+    ask("POST", "/groups", {"jobs": [{"kind": "report", "payload": {"rows": ask.rows}}] * ask.dense}, "dense")
+    return str(ask.one("POST", "/jobs", {"kind": "report", "payload": {"rows": ask.rows}})["id"])
 
 
 def make_rows(ask: Asker) -> dict[str, str]:
     """Something of everything that has an id, as large as it may be, and many."""
     ids: dict[str, str] = {}
-    dense = {"rows": _DENSE}
-    marks = {"t": ["{{event.n}} and {{event.n}}"] * 20_000}
+    dense = {"rows": ask.rows}
+    marks = {"t": ["{{event.n}} and {{event.n}}"] * (len(ask.rows) // 4)}
     event = {"kind": "report", "event_name": "big", "payload": marks}
     ids["template"] = ask.one(
         "POST", "/templates", lambda: {"name": f"t{uuid4()}", "kind": "report", "payload": dense}
@@ -137,15 +137,15 @@ def make_rows(ask: Asker) -> dict[str, str]:
     ids["trigger"] = ask.one("POST", "/jobs/triggers", trigger)["id"]
     for n in range(ask.dense):
         ask.one("POST", "/jobs/triggers", {**trigger, "label": f"big {n}"}, "again")
-    ask("POST", "/jobs/triggers/test", {**event, "sample": {"n": 1, "rows": _DENSE}})
+    ask("POST", "/jobs/triggers/test", {**event, "sample": {"n": 1, "rows": ask.rows}})
     ask("POST", "/jobs/triggers/preview", {"cron_expr": "0 0 29 2 *", "timezone": "Europe/Paris", "count": 100})
-    ask("POST", "/jobs/triggers/{id}/test", {"payload": {"n": 1, "rows": _DENSE}}, id=ids["trigger"])
-    ask("POST", "/jobs/triggers/{id}/run", {"payload": {"n": 1, "rows": _DENSE}}, id=ids["trigger"])
+    ask("POST", "/jobs/triggers/{id}/test", {"payload": {"n": 1, "rows": ask.rows}}, id=ids["trigger"])
+    ask("POST", "/jobs/triggers/{id}/run", {"payload": {"n": 1, "rows": ask.rows}}, id=ids["trigger"])
     ask("PATCH", "/jobs/triggers/{id}", {"payload": marks}, id=ids["trigger"])
-    ids["event"] = ask.one("POST", "/events", {"name": "big", "payload": {"n": 1, "rows": _DENSE}})["id"]
+    ids["event"] = ask.one("POST", "/events", {"name": "big", "payload": {"n": 1, "rows": ask.rows}})["id"]
     for say, count, payload in (
         ("many", ask.many, {"n": 1, "text": "x" * 15_000}),
-        ("dense", ask.dense, {"n": 1, "rows": _DENSE}),
+        ("dense", ask.dense, {"n": 1, "rows": ask.rows}),
     ):
         ask.one("POST", "/events/batch", {"events": [{"name": "big", "payload": payload}] * count}, say)
     schema = {"type": "object", "properties": {f"field_{n}": {"type": "string"} for n in range(2_000)}}
@@ -172,7 +172,7 @@ def run_jobs(ask: Asker, ids: dict[str, str]) -> None:
     ids["job"] = one["id"]
     by_id = dict(worker, fence=one["fence"])
     ask("POST", "/worker/jobs/{id}/heartbeat", {**by_id, "log": "token=abc " * 200_000}, id=one["id"])
-    ask("POST", "/worker/jobs/{id}/complete", {**by_id, "result": {"rows": _DENSE}}, id=one["id"])
+    ask("POST", "/worker/jobs/{id}/complete", {**by_id, "result": {"rows": ask.rows}}, id=one["id"])
     bad = {"error": 'pwd="' + "a" * 2_000_000, "stdout_tail": "x"}
     ask("POST", "/worker/jobs/{id}/fail", {**by_id, "fence": two["fence"], **bad}, id=two["id"])
     ask(
@@ -190,7 +190,7 @@ def run_jobs(ask: Asker, ids: dict[str, str]) -> None:
     ask("POST", "/worker/settle", {**worker, "jobs": failed}, "failed")
     results = [{**each, "result": {"text": "x" * 15_000}} for each in rest[half : -ask.dense]]
     ask("POST", "/worker/settle", {**worker, "jobs": results}, "succeeded")
-    dense = [{**each, "result": {"rows": _DENSE}} for each in rest[-ask.dense :]]
+    dense = [{**each, "result": {"rows": ask.rows}} for each in rest[-ask.dense :]]
     ask("POST", "/worker/settle", {**worker, "jobs": dense}, "dense")
     ask("POST", "/worker/release", {**worker, "jobs": held})
 
