@@ -228,9 +228,7 @@ class Api:
             await self._sessions.write_uses()
             await self.noted.store()
         except HeadwayError as error:
-            _log.warning(
-                "the last uses of keys and sessions, or entries of the audit, could not be stored", error=str(error)
-            )
+            _log.warning("uses of keys and sessions, or the audit of requests, were not stored", error=str(error))
 
     def _guarded(self, answer: Endpoint) -> Endpoint:
         """The same; what it raises becomes a problem, and a silent database is 503."""
@@ -310,8 +308,7 @@ class Api:
     ) -> Any:
         """What the route of this path answers to the holder of the key: for the pages, which can do no more than it."""
         route = self.route(method, path)
-        exchange = Exchange.of(request)
-        with self.noted.refusals(route, key, exchange):
+        with self.noted.refusals(route, key, exchange := Exchange.of(request)):
             check_role(key, route.roles)
             _refuse_nul(params)
             verbs = await self._tenants.verbs(key, tenant)
@@ -324,8 +321,7 @@ class Api:
 
     async def log_in(self, request: Request, key: str) -> tuple[ApiKey, str]:
         """Begin a session of the key with this text; gives the cookie to set, too. Raises `Refused`."""
-        exchange = Exchange.of(request)
-        with self.noted.strangers(exchange, sent=True):
+        with self.noted.strangers(exchange := Exchange.of(request), sent=True):
             found = await self.keys.check(f"Bearer {key}", exchange.address)
         _, cookie = await self._sessions.begin(request, found)
         return found, cookie

@@ -38,7 +38,9 @@ class BulkVerbs(FindVerbs):
         done = 0
         for page in self._pages(at_least_one(filters, "cancel"), limit, conn):
             live = [job.id for job in page if job.status not in FINISHED][:left]
-            op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
+            op = self._store.ops.cancel(
+                live, tenant_id=self._visible_tenant, reason=reason, actor=actor, matching=in_words(filters)
+            )
             statuses = self._run(op, conn)
             done += sum(status in ("canceled", "running") for status in statuses.values())
             left -= len(live)
@@ -71,22 +73,24 @@ class BulkVerbs(FindVerbs):
         ids = sorted(job.id for job in found)  # the oldest first: what waits for another comes after it
         done = 0
         for at in range(0, len(ids), PAGE):
-            done += self._retry_all(ids[at : at + PAGE], actor, keep_place, conn)
+            done += self._retry_all(ids[at : at + PAGE], actor, keep_place, conn, in_words(filters))
         for queue in {job.queue for job in found}:
             self._wake_up(queue, conn)
         return done
 
-    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any) -> int:
+    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any, matching: str) -> int:
         """Retry them; where one is refused, halve the batch until it is alone."""
-        op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
+        op = self._store.ops.retry(
+            ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place, matching=matching
+        )
         try:
             done = self._run(op, conn)
         except Duplicate:
             if len(ids) == 1:
                 return 0
             half = len(ids) // 2
-            first = self._retry_all(ids[:half], actor, keep_place, conn)
-            return first + self._retry_all(ids[half:], actor, keep_place, conn)
+            first = self._retry_all(ids[:half], actor, keep_place, conn, matching)
+            return first + self._retry_all(ids[half:], actor, keep_place, conn, matching)
         return len(done)
 
 
@@ -104,3 +108,17 @@ def at_least_one(filters: Mapping[str, Any], what: str) -> Mapping[str, Any]:
     if all(value is None for value in filters.values()):
         raise InvalidJob(f"which jobs to {what}? Give a filter, such as status= or kind=")
     return filters
+
+
+def in_words(filters: Mapping[str, Any]) -> str:
+    """Which jobs it was about, for the audit.
+
+    >>> in_words({"status": ["failed", "dead"], "kind": "mail", "tag": None}), in_words({"ids": ["0193", "0194"]})
+    ('status=dead,failed kind=mail', 'selected')
+    """
+    given = {name: _text(value) for name, value in filters.items() if value is not None and name != "ids"}
+    return " ".join(f"{name}={value}" for name, value in given.items()) or "selected"
+
+
+def _text(value: Any) -> str:
+    return ",".join(sorted(map(str, value))) if isinstance(value, list | tuple | set | frozenset) else str(value)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.base import missing
-from headway.app.bulk import BulkVerbs, at_least_one, at_most
+from headway.app.bulk import BulkVerbs, at_least_one, at_most, in_words
 from headway.app.job_filters import JobFilters
 from headway.errors import InvalidJob
 from headway.model.codec import check_text
@@ -102,10 +102,4 @@ def _reason(filters: Mapping[str, Any], reason: str | None) -> str:
     """What the audit says: the filters, and why."""
     if reason is not None:
         check_text(reason, "reason")
-    given = {name: _text(value) for name, value in filters.items() if value is not None and name != "ids"}
-    words = " ".join(f"{name}={value}" for name, value in given.items())
-    return words if reason is None else f"{words}: {reason}"
-
-
-def _text(value: Any) -> str:
-    return ",".join(sorted(map(str, value))) if isinstance(value, list | tuple | set | frozenset) else str(value)
+    return in_words(filters) if reason is None else f"{in_words(filters)}: {reason}"

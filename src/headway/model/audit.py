@@ -142,6 +142,14 @@ def jobs_deleted(jobs: Sequence[tuple[str, str]], reason: str | None) -> str:
     return what if reason is None else f"{what}: {reason}"
 
 
+def jobs_matching(count: int, matching: str, reason: str | None) -> str:
+    """
+    >>> jobs_matching(9000, "kind=mail status=dead", None), jobs_matching(2, "kind=mail", "sold out")
+    ('9000 jobs: kind=mail status=dead', '2 jobs: kind=mail: sold out')
+    """
+    return ": ".join(filter(None, (f"{count} jobs", matching, reason)))
+
+
 def retention_set(queue: str, retention: Mapping[str, int] | None) -> str:
     """
     >>> retention_set("mail", {"dead": 1000, "succeeded": 10}), retention_set("mail", None)

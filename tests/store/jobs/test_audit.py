@@ -124,3 +124,26 @@ def test_a_queue_is_paused_by_sql_without_naming_anybody(postgres_store):
         (queue,) = postgres_store.run(postgres_store.ops.queues(tenant_id=None))
         assert (queue.paused, queue.paused_by) == (True, None)
         conn.execute("select headway.resume('mail')")
+
+
+def test_many_by_a_filter_leave_one_entry_for_each_tenant(db):
+    first, second = [db.enqueue(tenant="acme").id for _ in range(2)]
+    other = db.enqueue(tenant="globex").id
+    everything = [first, second, other]
+    matching = {"tenant_id": None, "actor": "ann", "matching": "kind=k"}
+    db.run(db.ops.cancel(everything, reason="sold out", **matching))
+    db.run(db.ops.retry(everything, **matching))
+    db.run(db.ops.cancel([other], reason="sold out", **matching))  # one is one
+    found = [(each.tenant_id, each.action, each.detail, each.job_id) for each in reversed(db.audit_log())]
+    acme, globex = tenant_id("acme"), tenant_id("globex")
+    assert sorted(found[:2]) == sorted([
+        (acme, "cancel", "2 jobs: kind=k: sold out", None),
+        (globex, "cancel", "1 jobs: kind=k: sold out", None),
+    ])  # fmt: skip
+    assert sorted(found[2:4]) == sorted([
+        (acme, "retry", "2 jobs: kind=k", None), (globex, "retry", "1 jobs: kind=k", None),
+    ])  # fmt: skip
+    assert found[4:] == [(globex, "cancel", "sold out", other)]
+    assert {each.actor for each in db.audit_log()} == {"ann"}
+    db.run(db.ops.retry([other], tenant_id=None, actor="ann", matching="kind=k"))
+    assert (db.audit_log()[0].job_id, db.audit_log()[0].detail) == (other, other)

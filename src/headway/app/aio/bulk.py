@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from headway.app.aio.find import AsyncFindVerbs
-from headway.app.bulk import BulkVerbs, at_least_one, at_most
+from headway.app.bulk import BulkVerbs, at_least_one, at_most, in_words
 from headway.app.find import PAGE
 from headway.app.job_filters import JobFilters
 from headway.errors import Duplicate
@@ -40,7 +40,9 @@ class AsyncBulkVerbs(BulkVerbs, AsyncFindVerbs):
         done = 0
         async for page in self._apages(at_least_one(filters, "cancel"), limit, conn):
             live = [job.id for job in page if job.status not in FINISHED][:left]
-            op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
+            op = self._store.ops.cancel(
+                live, tenant_id=self._visible_tenant, reason=reason, actor=actor, matching=in_words(filters)
+            )
             statuses = await self._arun(op, conn)
             done += sum(status in ("canceled", "running") for status in statuses.values())
             left -= len(live)
@@ -74,20 +76,22 @@ class AsyncBulkVerbs(BulkVerbs, AsyncFindVerbs):
         ids = sorted(job.id for job in found)
         done = 0
         for at in range(0, len(ids), PAGE):
-            done += await self._aretry_all(ids[at : at + PAGE], actor, keep_place, conn)
+            done += await self._aretry_all(ids[at : at + PAGE], actor, keep_place, conn, in_words(filters))
         for queue in {job.queue for job in found}:
             self._wake_up(queue, conn)
         return done
 
-    async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any) -> int:
+    async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any, matching: str) -> int:
         """Retry them; where one is refused, halve the batch until it is alone."""
-        op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
+        op = self._store.ops.retry(
+            ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place, matching=matching
+        )
         try:
             done = await self._arun(op, conn)
         except Duplicate:
             if len(ids) == 1:
                 return 0
             half = len(ids) // 2
-            first = await self._aretry_all(ids[:half], actor, keep_place, conn)
-            return first + await self._aretry_all(ids[half:], actor, keep_place, conn)
+            first = await self._aretry_all(ids[:half], actor, keep_place, conn, matching)
+            return first + await self._aretry_all(ids[half:], actor, keep_place, conn, matching)
         return len(done)

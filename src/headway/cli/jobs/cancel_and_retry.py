@@ -48,7 +48,10 @@ def cancel(
     """
 
     def act(app: Headway, some: Sequence[str]) -> list[Done]:
-        op = app.store.ops.cancel(some, tenant_id=None, reason=reason, actor=actor())
+        from headway.app.bulk import in_words
+
+        matching = None if ids else in_words(filters)
+        op = app.store.ops.cancel(some, tenant_id=None, reason=reason, actor=actor(), matching=matching)
         return [{"id": job_id, "status": now} for job_id, now in app.store.run(op).items()]
 
     if ids:
@@ -97,11 +100,13 @@ def retry(
         raise Refused("a time, a budget or a payload is for one job: give its id", WRONG)
 
     def act(app: Headway, some: Sequence[str]) -> list[Done]:
+        from headway.app.bulk import in_words
         from headway.errors import Duplicate
 
         try:
             keeps = keep_place or len(ids) == 1
-            op = app.store.ops.retry(some, tenant_id=None, actor=actor(), keep_place=keeps)
+            matching = None if ids else in_words(filters)
+            op = app.store.ops.retry(some, tenant_id=None, actor=actor(), keep_place=keeps, matching=matching)
             return [{"id": job_id, "runs_as": runs_as} for job_id, runs_as in app.store.run(op).items()]
         except Duplicate as error:
             if len(some) == 1:

@@ -176,10 +176,17 @@ class Jobs(Protocol):
         ...
 
     def cancel(
-        self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
+        self,
+        ids: Sequence[str],
+        *,
+        tenant_id: str | None,
+        reason: str | None,
+        actor: str | None,
+        matching: str | None = None,
     ) -> Op[dict[str, Status]]:
         """Cancel each job that is not over: at once, or a running one by asking its worker. Gives the status that each
-        known job has now; a running one stays `running` until its worker or the reaper ends it. Audited."""
+        known job has now; a running one stays `running` until its worker or the reaper ends it. Audited: here and in
+        `retry` an entry for each, or if several were found by a filter, `matching` in words, one for each tenant."""
         ...
 
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
@@ -201,6 +208,7 @@ class Jobs(Protocol):
         actor: str | None,
         keep_place: bool = True,
         change: Change | None = None,
+        matching: str | None = None,
     ) -> Op[dict[str, str]]:
         """Queue each finished job again with a full budget, at its old position, or without `keep_place` behind all
         others, in their old order; a car keeps its position in its train. An at_most_once job that ever ran is retried

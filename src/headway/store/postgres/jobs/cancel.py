@@ -11,10 +11,16 @@ from headway.store.postgres.engine.verbs import call
 
 class CancelVerbs:
     def cancel(
-        self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
+        self,
+        ids: Sequence[str],
+        *,
+        tenant_id: str | None,
+        reason: str | None,
+        actor: str | None,
+        matching: str | None = None,
     ) -> Op[dict[str, Status]]:
         return call(
-            "select id, status from headway.cancel($1::uuid[], $2::uuid, $3, $4)",
-            [list(ids), tenant_id, reason, actor],
+            "select id, status from headway.cancel($1::uuid[], $2::uuid, $3, $4, $5)",
+            [list(ids), tenant_id, reason, actor, matching],
             lambda rows: dict(rows),
         )

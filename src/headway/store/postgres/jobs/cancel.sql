@@ -1,8 +1,10 @@
 -- Cancel: end jobs before their time.
 
 -- Cancel jobs that are not over: at once, or a running one by asking its worker. Gives the status that each known job
--- has now. Locks the rows in order of id.
-create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null)
+-- has now. p_filter says which jobs these are, where somebody named them so: then the audit has one entry for all of a tenant's.
+-- Locks the rows in order of id.
+create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null,
+                               p_filter text default null)
 returns table (id uuid, status text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,7 +32,16 @@ begin
     select j.tenant_id, j.id, v_now, p_actor, 'cancel', p_reason
       from headway.jobs j
      where j.id = any (v_open)
+       and (p_filter is null or cardinality(v_open) = 1)
      order by j.id;
+    insert into headway.audit (tenant_id, at, actor, action, detail)
+    select j.tenant_id, v_now, p_actor, 'cancel', concat_ws(': ', count(*) || ' jobs', p_filter, p_reason)
+      from headway.jobs j
+     where j.id = any (v_open)
+       and p_filter is not null
+       and cardinality(v_open) > 1
+     group by j.tenant_id
+     order by j.tenant_id;
     perform headway.follow_later(
       array(select u.id from unnest(v_ids, v_statuses) as u (id, status) where u.id = any (v_open) and u.status <> 'running'),
       v_now);

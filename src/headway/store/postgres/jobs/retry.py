@@ -19,10 +19,11 @@ class RetryVerbs:
         actor: str | None,
         keep_place: bool = True,
         change: Change | None = None,
+        matching: str | None = None,
     ) -> Op[dict[str, str]]:
         return call(
-            "select id, runs_as from headway.retry($1::uuid[], $2::uuid, $3, $4, $5::json)",
-            [list(ids), tenant_id, actor, keep_place, None if change is None else change_json(change)],
+            "select id, runs_as from headway.retry($1::uuid[], $2::uuid, $3, $4, $5::json, $6)",
+            [list(ids), tenant_id, actor, keep_place, None if change is None else change_json(change), matching],
             lambda rows: dict(rows),
             repeatable=False,
         )

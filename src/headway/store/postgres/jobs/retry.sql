@@ -4,11 +4,12 @@
 -- at_most_once job that ever ran is retried by a new job. A machine that was canceled while it waited or slept does so
 -- again, until the time that it had. A car waits for its turn again, and the hold that it put on its train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of
 -- one of these canceled are revived. Gives each finished job and the job that will run. Locks the rows in order of id.
+-- p_filter says which jobs these are, where somebody named them so: then the audit has one entry for all of a tenant's.
 -- p_change, as in headway.change, is what to set on each of them before it runs, its payload too unless it is a machine.
 -- Raises HW001 where a unique key is taken, or the retry exists already, HW003, HW004; nothing is written then.
 create function headway.retry(
   p_ids uuid[], p_tenant uuid default null, p_actor text default null, p_keep_place boolean default true,
-  p_change json default null
+  p_change json default null, p_filter text default null
 ) returns table (id uuid, runs_as uuid)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,12 +31,33 @@ begin
            order by j.id
              for update) l;
   select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, p_keep_place, false) r;
+  perform headway.note_retries(v_old, v_new, v_now, p_actor, p_filter);
   perform headway.revive(v_new, v_now, p_actor, p_keep_place);
   if p_change is not null then
     perform headway.change_job(u.id, p_change, p_tenant, p_actor, true) from unnest(v_new) as u (id);
   end if;
   return query select u.old, u.new from unnest(v_old, v_new) as u (old, new);
 end
+$$;
+
+-- Audit retries: one entry for each job, or with p_filter one for all of a tenant's, if there are several.
+create function headway.note_retries(p_old uuid[], p_new uuid[], p_now timestamptz, p_actor text, p_filter text) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+  select j.tenant_id, u.old, p_now, p_actor, 'retry', u.new::text
+    from unnest(p_old, p_new) with ordinality as u (old, new, place)
+    join headway.jobs j on j.id = u.old
+   where p_filter is null or cardinality(p_old) = 1
+   order by u.place;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  select j.tenant_id, p_now, p_actor, 'retry', count(*) || ' jobs: ' || p_filter
+    from unnest(p_old) as u (old)
+    join headway.jobs j on j.id = u.old
+   where p_filter is not null and cardinality(p_old) > 1
+   group by j.tenant_id
+   order by j.tenant_id
 $$;
 
 -- Retry these finished jobs, whose rows are locked; afterwards decide which of them wait for others. With
@@ -175,8 +197,6 @@ begin
      where o.tenant_id = p_job.tenant_id and o.train = p_job.train and o.job_id = p_job.id;
     insert into headway.arrivals (tenant_id, trains) values (p_job.tenant_id, array[p_job.train]);
   end if;
-  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
-  values (p_job.tenant_id, p_job.id, p_now, p_actor, 'retry', v_runs_as::text);
   return v_runs_as;
 end
 $$;
@@ -302,6 +322,7 @@ declare
   v_parents uuid[] := p_jobs;
   v_found uuid[];
   v_locked uuid[];
+  v_old uuid[];
   v_back uuid[];
   v_count integer := 0;
 begin
@@ -334,7 +355,8 @@ begin
       cross join lateral (
         select j.id from headway.jobs j where j.id = u.id and j.status = 'canceled' for update skip locked) l;
     v_count := v_count + cardinality(v_found);
-    v_back := (headway.retry_all(v_locked, p_now, p_actor, p_keep_place, true)).new;
+    select r.old, r.new into v_old, v_back from headway.retry_all(v_locked, p_now, p_actor, p_keep_place, true) r;
+    perform headway.note_retries(v_old, v_back, p_now, p_actor, null);
     if v_count >= headway.piece() and v_back is not null or cardinality(v_locked) is distinct from cardinality(v_found) then
       insert into headway.arrivals (tenant_id, revived)
       select j.tenant_id, array_agg(j.id)

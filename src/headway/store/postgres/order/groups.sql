@@ -257,6 +257,7 @@ begin
                and j.finished_at is not null
                for update) l;
     select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, true, false) r;
+    perform headway.note_retries(v_old, v_new, v_now, p_actor, null);
     perform headway.revive(v_new, v_now, p_actor, true);
   end if;
   return query select u.new from unnest(v_old, v_new) as u (old, new) where u.old is distinct from v_group.callback_id;

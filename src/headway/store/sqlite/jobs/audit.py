@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from headway.clock import to_micros
 from headway.model.actor import origin
-from headway.model.audit import AccessNote
+from headway.model.audit import AccessNote, jobs_matching
 from headway.model.job import AuditEntry
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_audit
@@ -75,6 +76,16 @@ def record(
 def record_all(entries: Sequence[Row]) -> Batch:
     """Entries, each with the arguments of `record`."""
     return Batch(_SQL["record"], [(*entry, *origin(entry[3])) for entry in entries])
+
+
+def record_matching(
+    now: int, tenants: Sequence[str], actor: str | None, action: str, matching: str, reason: str | None = None
+) -> Batch:
+    """One entry for each tenant of these jobs, of which there are several."""
+    counts = sorted(Counter(tenants).items())
+    return record_all(
+        [(now, tenant, None, actor, action, jobs_matching(count, matching, reason)) for tenant, count in counts]
+    )
 
 
 def record_setting(now: int, detail: str, actor: str | None, action: str) -> Statement:

@@ -8,7 +8,7 @@ from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.audit import record_all
+from headway.store.sqlite.jobs.audit import record_all, record_matching
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.leaving_jobs import leaving_jobs
@@ -18,16 +18,30 @@ _SQL = statements("jobs/cancel")
 
 class CancelVerbs(Verbs):
     def cancel(
-        self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
+        self,
+        ids: Sequence[str],
+        *,
+        tenant_id: str | None,
+        reason: str | None,
+        actor: str | None,
+        matching: str | None = None,
     ) -> Op[dict[str, Status]]:
         def steps() -> Steps[dict[str, Status]]:
-            return (yield from cancel_jobs(ids, self._clock.now(), tenant_id=tenant_id, reason=reason, actor=actor))
+            now = self._clock.now()
+            named = {"tenant_id": tenant_id, "reason": reason, "actor": actor, "matching": matching}
+            return (yield from cancel_jobs(ids, now, **named))
 
         return SqliteOp(steps, writes=True)
 
 
 def cancel_jobs(
-    ids: Sequence[str], now: int, *, tenant_id: str | None, reason: str | None, actor: str | None
+    ids: Sequence[str],
+    now: int,
+    *,
+    tenant_id: str | None,
+    reason: str | None,
+    actor: str | None,
+    matching: str | None = None,
 ) -> Steps[dict[str, Status]]:
     """Cancel the unfinished ones; gives the status of each job that exists."""
     rows = yield Statement(_SQL["known"], (json_list(ids), tenant_id))
@@ -37,6 +51,9 @@ def cancel_jobs(
         return statuses
     leaving = yield from leaving_jobs(rowid for rowid, _, _ in unfinished)
     ended = yield from end_early(leaving.values(), reason, now)
-    yield record_all([(now, tenant, job_id, actor, "cancel", reason) for _, job_id, tenant in unfinished])
+    if matching is None or len(unfinished) == 1:
+        yield record_all([(now, tenant, job_id, actor, "cancel", reason) for _, job_id, tenant in unfinished])
+    else:
+        yield record_matching(now, [tenant for *_, tenant in unfinished], actor, "cancel", matching, reason)
     yield from follow(ended, now=now)
     return statuses | {left.job.id: left.to for left in ended}

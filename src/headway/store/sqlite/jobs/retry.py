@@ -15,7 +15,7 @@ from headway.model.train import TrainKey
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record_all, record_matching
 from headway.store.sqlite.jobs.change import change_job
 from headway.store.sqlite.jobs.ending import write_fresh_copy
 from headway.store.sqlite.jobs.positions import positions
@@ -39,10 +39,13 @@ class RetryVerbs(Verbs):
         actor: str | None,
         keep_place: bool = True,
         change: Change | None = None,
+        matching: str | None = None,
     ) -> Op[dict[str, str]]:
         def steps() -> Steps[dict[str, str]]:
             now = self._clock.now()
-            runs = yield from retry_jobs(ids, now, tenant_id=tenant_id, actor=actor, keep_place=keep_place)
+            runs = yield from retry_jobs(
+                ids, now, tenant_id=tenant_id, actor=actor, keep_place=keep_place, matching=matching
+            )
             if change is not None:
                 for runs_as in runs.values():
                     yield from change_job(runs_as, change, now, tenant_id=None, actor=actor, retried=True)
@@ -52,13 +55,19 @@ class RetryVerbs(Verbs):
 
 
 def retry_jobs(
-    ids: Sequence[str], now: int, *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+    ids: Sequence[str],
+    now: int,
+    *,
+    tenant_id: str | None,
+    actor: str | None,
+    keep_place: bool = True,
+    matching: str | None = None,
 ) -> Steps[dict[str, str]]:
     """Put the finished ones of these jobs back, those with `after` behind their parents, and revive what their end had
     canceled; gives job id → id that will run. Raises `Duplicate`."""
     jobs = [_Finished(*row) for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id)))]
     retries = _Retries(now, actor, keep_place)
-    runs = yield from retries.put_back(jobs)
+    runs = yield from retries.put_back(jobs, matching=matching)
     yield from retries.revive(list(runs.values()))
     yield from retries.follow()
     return runs
@@ -83,7 +92,9 @@ class _Retries:
         self._waiting: list[str] = []
         self._trains: list[TrainKey] = []
 
-    def put_back(self, jobs: Sequence[_Finished], *, leave_taken: bool = False) -> Steps[dict[str, str]]:
+    def put_back(
+        self, jobs: Sequence[_Finished], *, leave_taken: bool = False, matching: str | None = None
+    ) -> Steps[dict[str, str]]:
         """Put these back, all before it is decided who waits for whom; `leave_taken`: skip those whose key is taken."""
         if not jobs:
             return {}
@@ -95,6 +106,11 @@ class _Retries:
             except Duplicate:
                 if not leave_taken:
                     raise
+        back = [job for job in jobs if job.id in runs]
+        if matching is None or len(back) == 1:
+            yield record_all([(self._now, job.tenant_id, job.id, self._actor, "retry", runs[job.id]) for job in back])
+        else:
+            yield record_matching(self._now, [job.tenant_id for job in back], self._actor, "retry", matching)
         held = [runs[job_id] for job_id in behind if job_id in runs]
         heirs = {old: new for old, new in runs.items() if new != old}
         if heirs:
@@ -135,7 +151,6 @@ class _Retries:
             yield from move_inboxes({job.id: runs_as})
         if to == "waiting":
             self._waiting.append(runs_as)
-        yield record(self._now, job.tenant_id, job.id, self._actor, "retry", runs_as)
         if job.train is not None:
             yield from end_hold(job.tenant_id, job.train, job.id)
             self._trains.append((job.tenant_id, job.train))
