@@ -273,7 +273,7 @@ def test_results_too_large_for_a_row_spill(app: Headway, client: Any, work: Any,
     assert (kept.name, kept.size) == (".result.json", len(large.encode()) + 2)
     assert app.result(child["id"]).value == large
     # the result names the file, and a step that joins has the value
-    ask = client(app.create_api_key("viewer", "viewer", tenant="default").text)
+    ask = client(app.create_api_key("operator", "operator", tenant="default").text)
     said = ask.get(f"/jobs/{child['id']}/result").json()
     assert (said["result"], said["artifact"]["size"]) == ({"$artifact": kept.id}, kept.size)
     assert ask.get(f"/artifacts/{said['artifact']['id']}/content").json() == large
