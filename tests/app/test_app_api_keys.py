@@ -64,7 +64,7 @@ def test_whose_keys_they_are(app: Headway) -> None:
         ({"queues": "mail"}, "a list of names"),
         ({"queues": ["Ma il"]}, "queue"),
         ({"kinds": [""]}, "kind"),
-        ({"role": "admin", "queues": ["mail"]}, "narrow"),
+        ({"role": "superadmin", "queues": ["mail"]}, "narrow"),
         ({"expires": datetime.max}, "no time zone"),  # noqa: DTZ901
         ({"expires": datetime(2001, 1, 1, tzinfo=UTC)}, "over already"),
         ({"expires": "soon"}, "expires"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 from uuid import UUID
@@ -17,9 +17,11 @@ from headway.model.access import ApiKey, NewApiKey, Role, check_key
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.key_text import Mode, is_key_id, new_key
-from headway.store.ops import Op
+from headway.model.trigger import TriggerChange
+from headway.store.ops import Op, Steps
 
 _LONGEST_NAME = 100
+_TRIGGERS_AT_ONCE = 1_000
 
 
 class CreatedKey(msgspec.Struct, frozen=True):
@@ -63,9 +65,12 @@ class ApiKeyVerbs(VerbBase):
         """One key, without its secret. Raises `NotFound`."""
         return self._run(self._api_key(key_id))
 
-    def revoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
-        """Revoke a key, forever: within 5 seconds no server accepts it. Raises `NotFound`."""
-        return self._run(self._revoke_api_key(key_id, actor), conn)
+    def revoke_api_key(
+        self, key_id: str, *, with_made: bool = False, actor: str | None = None, conn: Any = None
+    ) -> ApiKey:
+        """Revoke a key, forever: within 5 seconds no server accepts it. `with_made` revokes the keys that it made, too,
+        and theirs, and disables the schedules and triggers that any of these made. Raises `NotFound`."""
+        return self._run(self._revoke_api_key(key_id, with_made, actor), conn)
 
     # as ops
 
@@ -126,11 +131,41 @@ class ApiKeyVerbs(VerbBase):
         op = self._store.ops.keys(tenant_id=self._visible_tenant)
         return then(op, lambda found: next((key for key in found if key.id == key_id), None) or _missing(key_id))
 
-    def _revoke_api_key(self, key_id: str, actor: str | None) -> Op[ApiKey]:
+    def _revoke_api_key(self, key_id: str, with_made: bool, actor: str | None) -> Op[ApiKey]:
         if not isinstance(key_id, str) or not is_key_id(key_id):
             _missing(key_id)
-        op = self._store.ops.revoke_key(key_id, tenant_id=self._visible_tenant, actor=actor)
-        return then(op, lambda found: found or _missing(key_id))
+        tenant_id = self._visible_tenant
+        op = self._store.ops.revoke_key(key_id, tenant_id=tenant_id, actor=actor)
+        if not with_made:
+            return then(op, lambda found: found or _missing(key_id))
+
+        def steps() -> Steps[ApiKey]:
+            revoked = (yield from op.steps()) or _missing(key_id)
+            makers = {f"key:{key_id}"}
+            # oldest first: a key comes after its maker
+            for key in (yield from self._store.ops.keys(tenant_id=tenant_id).steps()):
+                if key.created_by in makers:
+                    makers.add(f"key:{key.id}")
+                    if key.revoked_at is None:
+                        yield from self._store.ops.revoke_key(key.id, tenant_id=tenant_id, actor=actor).steps()
+            yield from self._disable_triggers(makers, actor)
+            return revoked
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _disable_triggers(self, makers: Collection[str], actor: str | None) -> Steps[None]:
+        ops, tenant_id, after = self._store.ops, self._visible_tenant, None
+        while True:
+            found = yield from ops.triggers(
+                tenant_id=tenant_id, type=None, name=None, events=None, limit=_TRIGGERS_AT_ONCE, after=after
+            ).steps()
+            for each in found:
+                if each.created_by in makers and each.enabled:
+                    change = TriggerChange(enabled=False)
+                    yield from ops.change_trigger(each.id, change, tenant_id=tenant_id, actor=actor).steps()
+            if len(found) < _TRIGGERS_AT_ONCE:
+                return
+            after = found[-1].id
 
 
 def _missing(key_id: str) -> NoReturn:

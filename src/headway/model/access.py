@@ -93,7 +93,7 @@ def check_key(key: NewApiKey) -> NewApiKey:
             f"which tenant is the {key.role}'s key for? Only superadmin and worker keys can do without one"
         )
     if key.role not in _NARROWED and (key.queues or key.kinds):
-        raise InvalidJob(f"queues and kinds narrow the keys of {', '.join(_NARROWED)}, not an {key.role}'s")
+        raise InvalidJob(f"queues and kinds narrow the keys of {', '.join(_NARROWED)}, not a {key.role}'s")
     return key
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -15,7 +16,7 @@ from headway.api.access.rates import Rates, Strangers
 from headway.api.serving.settings import server_settings
 from headway.api.wire.cursors import make_cursor
 from headway.api.wire.problems import Refused
-from headway.errors import StoreUnavailable
+from headway.errors import NotFound, StoreUnavailable
 from headway.model.key_text import KeyText, new_key, read_key
 
 SOON = datetime.now(UTC) + timedelta(days=1)
@@ -251,3 +252,33 @@ def test_no_browser_keeps_or_guesses_an_answer(api: Api, client: Any, keys: dict
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == "no-store"
         assert "strict-transport-security" not in answer.headers, "only over TLS"
+
+
+def test_a_key_is_revoked_with_what_it_made(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+
+    def made(key: str, role: str) -> dict[str, Any]:
+        answer = client(key).post("/keys", json={"name": role, "role": role})
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def trigger(key: str, name: str) -> str:
+        new = {"trigger_type": "event", "name": name, "event_name": "paid", "kind": "report"}
+        answer = client(key).post("/jobs/triggers", json=new)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    stolen = made(keys["admin"], "admin")
+    second = made(stolen["text"], "admin")
+    third = made(second["text"], "viewer")
+    other = made(keys["admin"], "viewer")
+    triggers = [trigger(text, f"t{n}") for n, text in enumerate((stolen["text"], second["text"], keys["admin"]))]
+    assert client(keys["admin"])("DELETE", f"/keys/{stolen['key']['id']}?with_made=true").status_code == 200
+    revoked = {key.id for key in acme.api_keys() if key.revoked_at is not None}
+    assert revoked == {each["key"]["id"] for each in (stolen, second, third)}
+    assert other["key"]["id"] not in revoked
+    assert [acme.get_trigger(UUID(each)).enabled for each in triggers] == [False, False, True]
+    assert app.audit_log(action="key.revoked")
+    acme.revoke_api_key(other["key"]["id"])
+    with pytest.raises(NotFound):
+        app.tenant("globex").revoke_api_key(stolen["key"]["id"], with_made=True)

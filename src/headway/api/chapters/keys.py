@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -84,13 +85,18 @@ async def get_key(call: Call[None, None]) -> ApiKey:
     return await _visible(call)
 
 
-@routes.delete("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))
-async def revoke_key(call: Call[None, None]) -> ApiKey:
-    """Revoke a key, forever."""
-    return await call.verbs.arevoke_api_key((await _visible(call)).id, actor=call.actor)
+class RevokeQuery(msgspec.Struct, forbid_unknown_fields=True):
+    with_made: bool = False
 
 
-async def _visible(call: Call[None, None]) -> ApiKey:
+@routes.delete("/keys/{id}", roles=ADMINS, query=RevokeQuery, answers={200: ApiKey}, problems=(404, 422))
+async def revoke_key(call: Call[None, RevokeQuery]) -> ApiKey:
+    """Revoke a key, forever; `with_made` revokes the keys that it made, too, and disables their triggers."""
+    key = await _visible(call)
+    return await call.verbs.arevoke_api_key(key.id, with_made=call.query.with_made, actor=call.actor)
+
+
+async def _visible(call: Call[None, Any]) -> ApiKey:
     """The key of the path, if this one may handle it."""
     found = await call.verbs.aapi_key(call.params["id"])
     if not is_no_wider(call.key, found):

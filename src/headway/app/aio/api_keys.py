@@ -51,7 +51,10 @@ class AsyncApiKeyVerbs(ApiKeyVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._api_key(key_id))
 
-    async def arevoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
-        """Revoke a key, forever: within 5 seconds no server accepts it. Raises `NotFound`."""
+    async def arevoke_api_key(
+        self, key_id: str, *, with_made: bool = False, actor: str | None = None, conn: Any = None
+    ) -> ApiKey:
+        """Revoke a key, forever: within 5 seconds no server accepts it. `with_made` revokes the keys that it made, too,
+        and theirs, and disables the schedules and triggers that any of these made. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._revoke_api_key(key_id, actor), conn)
+        return await self._arun(self._revoke_api_key(key_id, with_made, actor), conn)

@@ -128,17 +128,19 @@ def _rows(app: Headway, found: list[ApiKey]) -> list[list[Cell]]:
 
 @keys.command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--with-made", is_flag=True, help="Also the keys that it made; and disable the triggers of all of these.")
 @pass_invocation
-def revoke(cli: Invocation, ids: tuple[str, ...]) -> None:
+def revoke(cli: Invocation, /, ids: tuple[str, ...], with_made: bool) -> None:
     """Revoke keys, forever. Within 5 seconds no server accepts them.
 
     \b
     headway keys revoke 4fXk02LmQz9a
+    headway keys revoke 4fXk02LmQz9a --with-made
     """
     app = cli.existing
     revoked = []
     for key_id in ids:
-        revoked.append(app.revoke_api_key(key_id, actor=actor()))
+        revoked.append(app.revoke_api_key(key_id, with_made=with_made, actor=actor()))
         if not cli.json:
             say(f"{key_id} ({revoked[-1].name}): revoked")
     if cli.json:
