@@ -238,6 +238,8 @@ def test_no_request_holds_the_event_loop(app: Headway, ask: Asker) -> None:
     ids = make_rows(ask) | {"job": big}
     run_jobs(ask, ids)
     ask_the_rest(ask, ids)
+    for path in ("/openapi.json", "/docs"):
+        ask("GET", path)
     assert not ask.faults, "\n\n".join(ask.faults.values())
     assert {name: status for name, status in ask.statuses.items() if status >= 500} == {}
     left = {(route.method, route.path) for route in ROUTES} - ask.asked

@@ -46,7 +46,7 @@ def test_what_few_events_become_is_written_in_rounds(app: Headway, monkeypatch: 
     assert app.get_event(small).status == "handled"
     sizes = [size for size, _ in rounds]
     assert max(sizes) < trigger_runner.FIRED_BYTES + len(TEXT) + 100
-    assert len([size for size in sizes if size]) == 3
+    assert len([size for size in sizes if size]) >= 3 * 8 // 3
     assert not any(on_loop for _, on_loop in rounds)
 
 

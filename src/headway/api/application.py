@@ -390,11 +390,11 @@ class Api:
         return self._guarded(answer)
 
     def _for_callers(self, describe: Callable[[Request], Response]) -> Endpoint:
-        """Readable with any key, session or token, and not without one."""
+        """Readable with any key, session or token, and not without one. Made in a thread: it takes a while."""
 
         async def answer(request: Request) -> Response:
             await self.caller(request)
-            return describe(request)
+            return await self._aside.run(None, partial(describe, request))
 
         return self._guarded(answer)
 

@@ -249,7 +249,7 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
     fault: str | None = None  # why its payload (None then) cannot be read
 
 
-DUE_BYTES = 4 * 2**20
+DUE_BYTES = 2**20
 """How much of events' payloads one look gives, one event at least; every tenant's first comes before any's second."""
 
 

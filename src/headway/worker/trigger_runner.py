@@ -50,8 +50,9 @@ T = TypeVar("T", Firing, Handling)
 BATCH = 100
 FIRES = 1_000
 """The most fires of one round: a schedule may have much to catch up on."""
-FIRED_BYTES = 4 * 2**20
-"""The most that the payloads of one round are together, but for its last: few events can become very many bytes."""
+FIRED_BYTES = 2**20
+"""The most that the payloads of one round are together, but for its last: few events can become very many bytes, and on
+SQLite everybody waits while they are written."""
 LOCKED_RETRY_S = 1.0
 """The pause before rows that somebody had locked are tried again."""
 IDLE_FACTOR = 2
