@@ -15,6 +15,7 @@ from headway.model.limit import Limit
 from headway.model.status import FINISHED
 from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
+from headway.secrets import mask
 
 
 class AccessNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,22 @@ def show_changes(changes: dict[str, Any] | None) -> str:
     )
 
 
+def _shown(action: str, detail: str | None) -> str | None:
+    """The detail without what a changed payload calls secret.
+
+    >>> _shown("change", '{"payload":{"to":"ann","password":"hunter2"}}')
+    '{"payload":{"to":"ann","password":"[redacted]"}}'
+    """
+    if action != "change" or detail is None:
+        return detail
+    try:
+        change = msgspec.json.decode(detail)
+    except (msgspec.DecodeError, RecursionError):
+        return detail
+    shown = mask(change)
+    return detail if shown is change else msgspec.json.encode(shown).decode()
+
+
 def read_entry(row: Sequence[Any], when: Callable[[Any], datetime]) -> AuditEntry:
     """An entry of its columns, as both stores select them; `when` makes a time of a stored one."""
     at, actor, action, detail, number, job_id, tenant_id, request_id, address, name, changes, seal, digest, erased = row
@@ -61,7 +78,7 @@ def read_entry(row: Sequence[Any], when: Callable[[Any], datetime]) -> AuditEntr
         when(at),
         actor,
         action,
-        detail,
+        _shown(action, detail),
         number,
         job_id,
         tenant_id,

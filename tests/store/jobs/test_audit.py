@@ -147,3 +147,10 @@ def test_many_by_a_filter_leave_one_entry_for_each_tenant(db):
     assert {each.actor for each in db.audit_log()} == {"ann"}
     db.run(db.ops.retry([other], tenant_id=None, actor="ann", matching="kind=k"))
     assert (db.audit_log()[0].job_id, db.audit_log()[0].detail) == (other, other)
+
+
+def test_a_changed_payload_shows_no_secret(db):
+    job = db.enqueue()
+    db.change(job.id, payload='{"to": "ann", "password": "hunter2"}', actor="ann")
+    (entry,) = db.audit(job.id)
+    assert ("hunter2" in entry.detail, "ann" in entry.detail, entry.action) == (False, True, "change")
