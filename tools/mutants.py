@@ -98,7 +98,10 @@ class Copies:
             self._sound[mutant.tests] = whole, said
             if whole != "passed":
                 return "unsound", f"its tests {whole} on the whole code\n{said}"
-            before = mutant.apply(copy)
+            try:
+                before = mutant.apply(copy)
+            except AssertionError as error:
+                return "unsound", str(error)
             try:
                 return _run(copy, mutant)
             finally:
