@@ -17,7 +17,7 @@ from headway.api.access.callers import Callers
 from headway.api.access.keys import Keys
 from headway.api.access.noted import Noted
 from headway.api.access.oidc_settings import OidcSettings, oidc_settings
-from headway.api.access.places import Place, Places
+from headway.api.access.places import SHARE, Place, Places
 from headway.api.access.rates import BodyBytes, Rates
 from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import Tenants, check_role
@@ -92,7 +92,7 @@ class Api:
         self._workers = Gateway(app, __version__)
         self._streams = Streams()
         self._aside = Aside()
-        self._places = Places()
+        self._places = Places(SHARE[app.store.dialect])
         self._parts = ServerParts(
             stopping=self.stopping,
             workers=self._workers,

@@ -17,6 +17,8 @@ from headway.api.wire.problems import Refused
 from headway.errors import ConfigError
 from tests.api.conftest import Client
 
+_SHARE = SHARE["postgres"]
+
 
 def test_tenants_that_ask_together_have_a_share_each_and_take_turns() -> None:
     now = [0.0]
@@ -34,7 +36,7 @@ def test_tenants_that_ask_together_have_a_share_each_and_take_turns() -> None:
             under_way[tenant] -= 1
 
     async def main() -> None:
-        places = Places(lambda: now[0])
+        places = Places(_SHARE, lambda: now[0])
         await asyncio.gather(*(ask(places, "many", 5) for _ in range(200)))
         assert (most.pop("many"), under_way.total()) == (ALONE, 0)
         order.clear()
@@ -49,7 +51,7 @@ def test_tenants_that_ask_together_have_a_share_each_and_take_turns() -> None:
         again = [asyncio.create_task(ask(places, name, 5)) for name in ["few"] + ["many"] * 100 + ["few"] * 100]
         most.clear()
         await asyncio.gather(*again)
-        assert (most["many"], most["few"]) == (SHARE, SHARE)
+        assert (most["many"], most["few"]) == (_SHARE, _SHARE)
         now[0] += 2
         await asyncio.gather(*(ask(places, "many", 5) for _ in range(100)))
         assert most["many"] == ALONE
@@ -60,7 +62,7 @@ def test_tenants_that_ask_together_have_a_share_each_and_take_turns() -> None:
 
 def test_who_goes_away_while_it_waits_takes_no_place() -> None:
     async def main() -> None:
-        places = Places()
+        places = Places(_SHARE)
         held = [await places.taken("a").__aenter__() for _ in range(ALONE)]
         waiting = [asyncio.create_task(places.take("a")) for _ in range(3)]
         await asyncio.sleep(0)
@@ -80,7 +82,7 @@ def test_who_goes_away_while_it_waits_takes_no_place() -> None:
 
 def test_too_many_that_wait_are_refused() -> None:
     async def main() -> None:
-        places = Places()
+        places = Places(_SHARE)
         tasks = [asyncio.create_task(places.take("a")) for _ in range(ALONE + 1_000)]
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="1,000 requests of this tenant wait"):

@@ -13,8 +13,8 @@ from headway.api.wire.problems import Refused
 PLACES = 64
 """More requests at once make none of them quicker."""
 ALONE = PLACES - 8  # so that who comes next finds some
-SHARE = 6
-"""Of a tenant while others ask, too: fewer than there are connections to the database."""
+SHARE = {"postgres": 6, "sqlite": 3}
+"""Of a tenant while others ask, too: fewer than there are connections that read from the database."""
 _TOGETHER_S = 1.0  # tenants that ask within this time of each other ask together
 _MOST_WAITING = 1_000
 
@@ -24,7 +24,8 @@ Tenant = str | None
 class Places:
     """A request waits until its tenant has a place for it. Alone, a tenant has nearly all of them."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, share: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._share = share
         self._monotonic = monotonic
         self._free = PLACES
         self._taken: Counter[Tenant] = Counter()
@@ -96,7 +97,7 @@ class Places:
 
     def _may_enter(self, tenant_id: Tenant) -> bool:
         taken = self._taken[tenant_id]
-        return self._free > 0 and (taken < SHARE or (taken < ALONE and self._is_alone(tenant_id)))
+        return self._free > 0 and (taken < self._share or (taken < ALONE and self._is_alone(tenant_id)))
 
     def _is_alone(self, tenant_id: Tenant) -> bool:
         other = self._other if self._last[0] == tenant_id else self._last[1]
