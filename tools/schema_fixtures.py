@@ -7,10 +7,15 @@ They go to tests/store/engine/schemas/, as NAME.db.xz and NAME.sql.xz. Needs git
     python tools/schema_fixtures.py scripts
 
 collects every text that 0001.up.sql ever had: it was edited in place until version 10.
+
+    python tools/schema_fixtures.py landed
+
+lists the scripts of steps that were added, with their hashes: what is listed never changes again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import os
@@ -52,6 +57,15 @@ def scripts() -> None:
     (FOLDER / "scripts.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
 
 
+def landed() -> None:
+    file = FOLDER / "landed.json"
+    before = json.loads(file.read_text()) if file.exists() else {}
+    steps = sorted((ROOT / "src/headway/store").glob("*/engine/migrations/**/*.sql"))
+    names = {str(step.relative_to(ROOT / "src/headway/store")): step for step in steps if step.name[:1].isdigit()}
+    now = {name: hashlib.sha256(step.read_bytes()).hexdigest()[:16] for name, step in names.items()}
+    file.write_text(json.dumps(now | before, indent=0, sort_keys=True) + "\n")
+
+
 def _git(*command: str) -> str:
     return subprocess.run(["git", *command], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
@@ -84,4 +98,10 @@ def _postgres(tree: Path, folder: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    scripts() if sys.argv[1:] == ["scripts"] else main(*sys.argv[1:])
+    match sys.argv[1:]:
+        case ["scripts"]:
+            scripts()
+        case ["landed"]:
+            landed()
+        case [revision, name]:
+            main(revision, name)

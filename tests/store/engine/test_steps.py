@@ -218,3 +218,9 @@ def test_a_schema_without_all_its_steps_is_refused_until_it_has_them(db: Any) ->
         db.enqueue()
     assert migrate.apply(db.store)[0] == step.title("up")
     db.enqueue()
+
+
+def test_the_functions_have_a_generation() -> None:
+    recorded = postgres_migrate.GENERATION_FILE.read_text()
+    said = "a function changed: run python tools/functions_generation.py"
+    assert recorded == f"{postgres_migrate.GENERATION} {postgres_migrate.functions_hash()}\n", said

@@ -185,6 +185,8 @@ class SqliteStore:
         with file.gate:
             conn = file.open_for_migration()
             try:
+                # each part waits for whoever writes now
+                conn.execute(f"pragma busy_timeout = {int(file.patience_s * 1000)}")
                 return migrate.migrate(conn, to)
             except file.errors as error:
                 raise StoreError(f"the migration of {self._path} failed and was undone: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 
 import pytest
 
@@ -120,3 +121,20 @@ def test_a_callers_transaction_makes_the_schema_along_with_its_first_job(store, 
     conn.execute("commit")
     conn.close()
     assert count(store) == 1
+
+
+def test_a_migration_waits_for_who_writes(store, path, library):
+    enqueue(store)
+    store.close()
+    store.migrate(1)
+    other = connect(str(path), library)
+    other.execute("begin immediate", ())
+    done: list[list[str]] = []
+    thread = threading.Thread(target=lambda: done.append(store.migrate()))
+    thread.start()
+    thread.join(0.3)
+    assert done == []
+    other.execute("commit", ())
+    other.close()
+    thread.join(30)
+    assert len(done[0]) > 1
