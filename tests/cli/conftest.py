@@ -41,6 +41,13 @@ async def welcome(user_id: int) -> str:
 
 
 @app.job
+def stuck(ctx: Context) -> None:
+    import time
+
+    time.sleep(600)
+
+
+@app.job
 async def forever(ctx: Context) -> None:
     ctx.progress(0.5, "half way")
     await asyncio.sleep(3600)

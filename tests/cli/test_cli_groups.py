@@ -85,6 +85,7 @@ def test_a_group_must_be_known(cli: Cli, app: Headway) -> None:
 
 def test_list_has_the_newest_first(cli: Cli, either: Headway, hand: Hand) -> None:
     first, second = group(either, 2), either.tenant("acme").group([either.build_job("resize", {"n": 1})])
+    either.fair("default", False)
     worker = hand()
     worker.end(next(job_id for job_id in worker.claim() if either.get(job_id).group_id == first.id))
     found = cli.json("groups", "list")

@@ -15,7 +15,7 @@ Cli = Any
 
 @pytest.mark.parametrize("spec", ["shopapp:app", "shopapp", "shopapp:make"])
 def test_an_app_is_found_by_name_by_default_and_by_the_function_that_makes_it(spec: str) -> None:
-    assert load(spec).kinds.names == ("forever", "welcome")
+    assert load(spec).kinds.names == ("forever", "stuck", "welcome")
 
 
 def test_a_registry_stands_for_an_app_of_its_own() -> None:
@@ -26,7 +26,7 @@ def test_an_app_is_found_in_another_folder(folder: Path, monkeypatch: pytest.Mon
     other = folder / "elsewhere"
     other.mkdir()
     monkeypatch.chdir(other)
-    assert load("shopapp", app_dir="..").kinds.names == ("forever", "welcome")
+    assert load("shopapp", app_dir="..").kinds.names == ("forever", "stuck", "welcome")
 
 
 @pytest.mark.parametrize(

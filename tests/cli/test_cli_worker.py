@@ -48,7 +48,7 @@ def test_it_says_once_what_it_works_on_and_ends_when_idle(start: Start, app: Hea
     assert (ended["job_type"], ended["attempt_no"], ended["trace_id"]) == ("welcome", 1, done.id.replace("-", ""))
     assert first["database"] == str(folder / "headway.db")
     assert first["queues"] == "default=20, mail=20"
-    assert first["kinds"] == "forever, welcome"
+    assert first["kinds"] == "forever, stuck, welcome"
     assert first["pid"] == process.pid
     assert json.loads(out)["succeeded"] == 1
     assert app.get(done.id).result == "hello 7"
@@ -72,6 +72,30 @@ def test_a_signal_ends_it_in_good_order_and_a_second_at_once(
     assert "Traceback" not in err
     assert app.get(job.id).status == "queued"
     assert app.get(job.id).tries == 0
+    assert app.workers() == []
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_plain_function_that_goes_on_has_its_job_freed_when_the_process_has_ended(
+    start: Start, either: Headway, processes: str
+) -> None:
+    """At once, and not at the end of the lease."""
+    app = either
+    job = app.enqueue("stuck", {})
+    process = start(
+        "--url", app.url, "worker", "shopapp:app", "--log-format", "json", "--grace", "10m", "--processes", processes
+    )
+    deadline = time.monotonic() + 180
+    while app.get(job.id).status != "running":
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGTERM)
+    read_until(process, "waits for running jobs")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=180)
+    assert "Traceback" not in err
+    while app.get(job.id).status == "running":
+        assert time.monotonic() < deadline
+    assert (app.get(job.id).losses, [each.status for each in app.attempts(job.id)]) == (0, ["lost"])
     assert app.workers() == []
 
 

@@ -421,7 +421,8 @@ class Worker:
         """Some plain functions did not return: their jobs stay running until they do or this process ends."""
         log.warning(
             "plain functions are still running, and a thread cannot be killed: their jobs are given back when they "
-            "return or this process ends",
+            "return. If this process ends first, another worker of this machine frees them within seconds; where there "
+            "is none, the end of the lease does",
             jobs=kinds_of(left),
             worker_id=self.worker_id,
         )

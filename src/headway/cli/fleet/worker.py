@@ -62,6 +62,7 @@ def worker(
     headway worker myapp:app --queues 'mail,report-*,*' --order strict
     headway --url postgresql:///work worker myapp --queues mail --until-idle
     """
+    from headway.cli.fleet.left_jobs import free_at_end
     from headway.logs import get_logger
 
     cli.configure_logs()
@@ -81,6 +82,7 @@ def worker(
     )
     if cli.json:
         emit(dataclasses.asdict(summary))
+    free_at_end(found)
 
 
 def parse_queues(value: Any) -> Chosen:
