@@ -223,13 +223,14 @@ async def measure(
     await usual.run(_WARM_S)
     await usual.run(options.seconds)
     quiet, refused = usual.times, usual.refused
-    command = [sys.executable, "-m", "bench.worst", str(port), str(options.seconds + 4)]
+    command = [sys.executable, "-m", "bench.worst", str(port), str(options.seconds)]
     stranger = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert stranger.stdin is not None
+    assert stranger.stdout is not None
     stranger.stdin.write(keys.encode() + b"\n")
-    await asyncio.sleep(4)  # it makes its bodies
+    await stranger.stdout.readline()  # it has made its triggers, templates and bodies
     await usual.run(options.seconds)
     said, _ = await stranger.communicate()
     refused += usual.refused
