@@ -145,7 +145,7 @@ def test_bad_paths_and_queries(client: Any, keys: dict[str, str]) -> None:
 
 def test_a_parameter_that_a_path_does_not_take_is_refused_by_every_method(client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["admin"])
-    for method, path in (("POST", "/jobs"), ("GET", "/jobs/0/why"), ("DELETE", "/keys/x"), ("PATCH", "/jobs/0")):
+    for method, path in (("POST", "/jobs"), ("GET", "/jobs/0/why"), ("DELETE", "/jobs/0"), ("PATCH", "/jobs/0")):
         said = ask(method, f"{path}?dry_run=true")
         assert said.status_code == 422, said.text
         assert said.json()["detail"] == "'dry_run' is not a parameter here"
