@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
@@ -119,7 +120,8 @@ class Site:
                 _say(response, made, secure=request.url.scheme == "https", path=visit.root or "/")
             return response
         said = _said(request)
-        html = self._renderer.page(
+        html = await asyncio.to_thread(
+            self._renderer.page,
             made,
             visit,
             {"nav": sections(visit), "said": said, "fragment": _is_fragment(request), "listed": copied_list(visit)},
@@ -137,7 +139,9 @@ class Site:
         async def parts() -> dict[str, str]:
             of_page = Visit(self._api, Request(asked), key, root=visit.root, tenant=visit.tenant, path=of.path)
             made = await route.make(of_page, **params)
-            return self._renderer.live_parts(made, of_page) if isinstance(made, Page) else {}
+            if not isinstance(made, Page):
+                return {}
+            return await asyncio.to_thread(self._renderer.live_parts, made, of_page)  # a page may be long
 
         return self._live.stream(
             tenant=key.tenant_id,
