@@ -59,7 +59,7 @@ def _shop(app: Headway, user: User, orders: Callable[[], list[str]], name: str) 
         return number
 
     woken: list[str | None] = []
-    app._wake.add(lambda queue: woken.append(queue) is None)
+    app._wake.add(lambda queue, news: woken.append(queue) is None)
     # where autocommit is off and no atomic block is open, Django has no on_commit
     tells = "sqlalchemy" in name or name == "django"
     return Shop(app, user, orders, tells, woken, "autocommit off" in name and "sqlite" in name)

@@ -154,7 +154,7 @@ def test_a_read_that_takes_too_long_is_503(
     monkeypatch.setattr(application, "_READ_S", 0.05)
     ask = client(keys["viewer"])
     job_id = app.tenant("acme").enqueue("report").id
-    verbs = type(api._tenants._of(app.get(job_id).tenant_id))
+    verbs = type(app._walled_tenant(app.get(job_id).tenant_id, for_viewers=True))
     jobs, slow = verbs.ajobs, [True]
 
     async def ajobs(self: Any, **options: Any) -> Any:
@@ -190,7 +190,7 @@ def test_a_tenant_whose_reads_are_slow_delays_no_other_tenants_streams(
     monkeypatch.setattr(streams, "EVERY_S", 0.01)
     acme, other = app.tenant("acme"), app.tenant("other")
     theirs = other.create_api_key("viewer", "viewer").text
-    slow = type(api._tenants._of(acme.get(acme.enqueue("report").id).tenant_id))
+    slow = type(app._walled_tenant(acme.get(acme.enqueue("report").id).tenant_id, for_viewers=True))
     watched, hangs, held = slow.awatched, asyncio.Event(), asyncio.Event()
 
     async def one_hangs(self: Any, *args: Any) -> Any:
