@@ -16,8 +16,8 @@ from tests.connection_libraries import alchemy_url
 def woken(app: Headway) -> list[str | None]:
     """The queues in which a worker of this process would have looked."""
     heard: list[str | None] = []
-    app._wake.add(lambda queue: heard.append(queue) is None)
-    app._emitted.add(lambda queue: heard.append(queue) is None)
+    app._wake.add(lambda queue, news: heard.append(queue) is None)
+    app._emitted.add(lambda queue, news: heard.append(queue) is None)
     return heard
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.errors import SchemaOutdated
+from headway.shell import command
 
 UNRELEASED = range(2, 10)
 """Versions before the first release, which counts from 1 again. When version 2 is released, these go."""
@@ -22,7 +23,7 @@ def newer_build(where: str, found: int) -> SchemaOutdated:
     return SchemaOutdated(
         f"{where} was migrated by a newer build of this library (schema version {found}): nothing was changed, and "
         f"this build works on it as it is. To go back to this build's functions for good, end the newer workers, "
-        f"then run headway migrate --to {found}"
+        f"then run {command('migrate', to=str(found))}"
     )
 
 

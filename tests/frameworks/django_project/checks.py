@@ -179,7 +179,7 @@ def test_an_enqueue_is_part_of_the_transaction() -> None:
     with pytest.raises(TaskResultDoesNotExist):
         tasks.add.get_result(lost.id)
     woken: list[str | None] = []
-    app._wake.add(lambda queue: woken.append(queue) is None)
+    app._wake.add(lambda queue, news: woken.append(queue) is None)
     with transaction.atomic(using="work"):
         kept = tasks.add.enqueue(1)
         with transaction.atomic(using="work"):
