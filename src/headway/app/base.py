@@ -249,7 +249,7 @@ def _poke(wake: Wake, queue: str | None, conn: Any, news: frozenset[News] = froz
     if conn is None:
         wake.poke(queue, news)
     else:
-        after_commit(conn, lambda queue: wake.poke(queue, news), queue)
+        after_commit(conn, wake.poke, queue, news)
 
 
 def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from headway.store.foreign.identify import is_django, library_of
@@ -10,35 +10,36 @@ from headway.store.foreign.identify import is_django, library_of
 if TYPE_CHECKING:
     import sqlalchemy
 
-Call = Callable[[str | None], object]
+Call = Callable[..., object]
 
 _KEY = "headway.after_commit"
 
 
-def after_commit(conn: Any, call: Call, queue: str | None) -> None:
-    """Call `call(queue)` once the transaction that `conn` is in has committed; never after a rollback.
+def after_commit(conn: Any, call: Call, *args: Hashable) -> None:
+    """Call `call(*args)` once the transaction that `conn` is in has committed; never after a rollback.
 
+    What SQLAlchemy is told repeatedly in one transaction is called once.
     A connection in no transaction has committed already. psycopg, asyncpg and the SQLite libraries do not tell of a
     commit: in a transaction of theirs it is never called.
     """
     match library_of(conn):
         case "sqlalchemy":
-            _after_sqlalchemy(_connection_of(conn), call, queue)
+            _after_sqlalchemy(_connection_of(conn), call, args)
         case "django" if is_django(conn):
             # Django refuses on_commit where autocommit is off and there is no atomic block
             if conn.in_atomic_block or conn.get_autocommit():
-                conn.on_commit(lambda: call(queue), robust=True)
+                conn.on_commit(lambda: call(*args), robust=True)
         case "asyncpg":
             if not conn.is_in_transaction():
-                call(queue)
+                call(*args)
         case "psycopg":
             from psycopg.pq import TransactionStatus
 
             if conn.info.transaction_status == TransactionStatus.IDLE:
-                call(queue)
+                call(*args)
         case _:
             if not conn.in_transaction:
-                call(queue)
+                call(*args)
 
 
 class _Waiting:
@@ -47,17 +48,17 @@ class _Waiting:
     __slots__ = ("calls", "sent")
 
     def __init__(self) -> None:
-        self.calls: dict[tuple[Call, str | None], None] = {}
-        self.sent: dict[tuple[Call, str | None], None] = {}
+        self.calls: dict[tuple[Call, tuple[Hashable, ...]], None] = {}
+        self.sent: dict[tuple[Call, tuple[Hashable, ...]], None] = {}
 
 
-def _after_sqlalchemy(connection: sqlalchemy.Connection, call: Call, queue: str | None) -> None:
+def _after_sqlalchemy(connection: sqlalchemy.Connection, call: Call, args: tuple[Hashable, ...]) -> None:
     driver: Any = connection.connection.dbapi_connection
     if getattr(driver, "autocommit", False) is True or getattr(driver, "in_transaction", True) is False:
-        call(queue)
+        call(*args)
         return
     _listen(connection.engine)
-    connection.info.setdefault(_KEY, _Waiting()).calls[call, queue] = None
+    connection.info.setdefault(_KEY, _Waiting()).calls[call, args] = None
 
 
 def _connection_of(conn: Any) -> sqlalchemy.Connection:
@@ -109,12 +110,12 @@ def _begins(connection: sqlalchemy.Connection) -> None:
     waiting: _Waiting | None = connection.info.get(_KEY)
     if waiting is not None:
         sent, waiting.sent = waiting.sent, {}
-        for call, queue in sent:
-            call(queue)
+        for call, args in sent:
+            call(*args)
 
 
 def _checked_in(_: Any, record: Any) -> None:
     waiting: _Waiting | None = record.info.pop(_KEY, None)
     if waiting is not None:
-        for call, queue in waiting.sent:
-            call(queue)
+        for call, args in waiting.sent:
+            call(*args)
