@@ -70,9 +70,10 @@ class Served:
 
     def stop(self) -> None:
         self._ended.set()
+        # first the thread: it may be about to start another one
+        self._thread.join(60)
         if self._program is not None:
             self._program.kill()
-        self._thread.join(60)
 
     def _declare(self) -> None:
         code = Headway(self.url)

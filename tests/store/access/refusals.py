@@ -35,8 +35,8 @@ def an_admin_without_a_tenant(db: Any) -> None:
     _create(db)
 
 
-def an_admin_for_some_queues(db: Any) -> None:
-    _create(db, tenant_id=ACME, queues=("mail",))
+def a_superadmin_for_some_queues(db: Any) -> None:
+    _create(db, role="superadmin", queues=("mail",))
 
 
 def an_idempotency_key_with_another_body(db: Any) -> None:
