@@ -99,6 +99,11 @@ def version_before(steps: Iterable[Step], version: int) -> int:
     return max((step.version for step in steps if step.version < version), default=0)
 
 
+def unknown(steps: Iterable[Step], done: Collection[Step]) -> list[str]:
+    """The names of those that were done and are not among these: a newer build has them."""
+    return [step.name for step in sorted(set(done) - set(steps))]
+
+
 def route(steps: Iterable[Step], current: int, done: Collection[Step], to: int) -> list[tuple[Step, str]]:
     """The steps from a version to another one, each with its way, up or down.
 

@@ -19,11 +19,28 @@ def newer(where: str, found: int, known: int) -> SchemaOutdated:
     )
 
 
-def newer_build(where: str, found: int) -> SchemaOutdated:
-    return SchemaOutdated(
+class NewerBuild(SchemaOutdated):
+    """The database has more steps of its version, or newer functions, than this build knows; which works on it."""
+
+
+def newer_build(where: str, found: int) -> NewerBuild:
+    return NewerBuild(
         f"{where} was migrated by a newer build of this library (schema version {found}): nothing was changed, and "
-        f"this build works on it as it is. To go back to this build's functions for good, end the newer workers, "
+        "this build works on it as it is"
+    )
+
+
+def newer_functions(where: str, found: int) -> NewerBuild:
+    return NewerBuild(
+        f"{newer_build(where, found)}. To go back to this build's functions for good, end the newer workers, "
         f"then run {command('migrate', to=str(found))}"
+    )
+
+
+def newer_steps(where: str, found: int, steps: list[str]) -> NewerBuild:
+    return NewerBuild(
+        f"{where} was migrated by a newer build of this library (schema version {found}), with steps that this one "
+        f"cannot undo ({shortened(steps)}): nothing was changed; let that build take it down"
     )
 
 

@@ -3,9 +3,7 @@ what builds of other versions do beside it."""
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +23,7 @@ from headway.store.sqlite.engine import catalogue as sqlite_catalogue
 from headway.store.sqlite.engine import migrate as sqlite_migrate
 from headway.store.sqlite.engine.prefix import renamed
 from headway.store.steps import Header, Step, read_steps
-from tests.store.engine.other_steps import add_version
+from tests.store.engine.other_steps import add_version, ended_by_itself
 
 FOLDERS = {
     "sqlite": sqlite_migrate._FOLDER,
@@ -104,7 +102,7 @@ def test_steps_are_done_in_order_and_undone_in_reverse(later: Any) -> None:
 
 def test_a_migration_killed_after_any_statement_goes_on_where_it_was(later: Any) -> None:
     kills = 0
-    while not _ended_by_itself(later, kills + 1) and kills < 60:
+    while not ended_by_itself(later, kills + 1) and kills < 60:
         kills += 1  # on PostgreSQL the functions come last, and are hundreds of statements
     assert kills > 10
     assert set(migrate.apply(later.store)) <= {"install the functions"}
@@ -115,30 +113,6 @@ def test_a_migration_killed_after_any_statement_goes_on_where_it_was(later: Any)
     if later.dialect == "postgres":
         valid = "select indisvalid from pg_index where indexrelid = 'headway.jobs_colour'::regclass"
         assert later.sql(valid) == [(True,)]
-
-
-def _ended_by_itself(db: Any, statements: int) -> bool:
-    """Migrate in a process that is killed before its n-th statement."""
-    if (pid := os.fork()) == 0:
-        left = [statements]
-
-        def count(request: Any) -> Any:
-            left[0] -= 1
-            if left[0] < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return request
-
-        try:
-            for module in (sqlite_migrate, postgres_migrate):
-                whole = module.Statement
-                module.Statement = lambda *args, whole=whole: count(whole(*args))  # type: ignore[attr-defined]
-            migrate.apply(db.store)
-            os._exit(0)
-        finally:
-            os._exit(9)
-    _, status = os.waitpid(pid, 0)
-    assert status in (0, signal.SIGKILL)
-    return status == 0
 
 
 def test_in_the_callers_transaction_all_of_it_is_inside(later: Any) -> None:

@@ -14,7 +14,7 @@ from headway.model.schedule import overdue
 from headway.printable import printable
 from headway.shell import command
 from headway.store import migrate
-from headway.store.versions import UNRELEASED
+from headway.store.versions import UNRELEASED, NewerBuild
 
 if TYPE_CHECKING:
     from headway.app.headway import Headway
@@ -63,26 +63,25 @@ def _schema(store: Store) -> Generator[Finding, None, bool]:
     elif found < latest:
         have = f"version {found}" if found else "none"
         yield problem("schema", f"{have}, this library needs {latest}", "headway migrate")
-    elif wrong := _wrong(store):
-        yield wrong
     else:
-        yield ok("schema", f"version {found}")
-        return True
+        finding = _of_this_version(store, found)
+        yield finding
+        return finding.status == "ok"
     return False
 
 
-def _wrong(store: Store) -> Finding | None:
-    """What is wrong with a schema of this library's version."""
+def _of_this_version(store: Store, found: int) -> Finding:
     try:
         plan = [part.title for part in migrate.plan(store)]
+    except NewerBuild:
+        return ok("schema", f"version {found} of a newer build, and this library works on it")
     except SchemaOutdated as error:
         return problem("schema", str(error), "headway transfer, or a backup")
-    found = migrate.current(store)
     if plan == ["install the functions"]:
         return problem("schema", f"version {found}, but its functions are another release's", "headway migrate")
     if plan:
         return problem("schema", f"version {found} without all its steps", "headway migrate")
-    return None
+    return ok("schema", f"version {found}")
 
 
 def _work(app: Headway, tenant: str) -> Iterator[Finding]:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine import catalogue
 from headway.store.postgres.engine.catalogue import script
-from headway.store.steps import Header, Part, Step, read_steps, route, version_before
-from headway.store.versions import UNRELEASED, damaged, differs, newer, newer_build
+from headway.store.steps import Header, Part, Step, read_steps, route, unknown, version_before
+from headway.store.versions import UNRELEASED, damaged, differs, newer, newer_functions, newer_steps
 
 _FOLDER = files("headway.store.postgres")
 _STEPS = read_steps(_FOLDER / "engine/migrations")
@@ -172,8 +172,19 @@ def _planned_alone(to: int | None) -> Steps[list[Part]]:
 
 
 def _planned(found: _Recorded, to: int | None) -> Steps[list[Part]]:
+    _refuse_newer(found, to)
     repairs = yield from _check_tables(found)
     return list(_plan(found, to, repairs))
+
+
+def _refuse_newer(found: _Recorded, to: int | None) -> None:
+    steps = unknown(_STEPS, found.steps)
+    if found.version > VERSION:
+        raise newer("the database", found.version, VERSION)
+    if to is None and (steps or found.generation > GENERATION):
+        raise newer_functions("the database", found.version)
+    if to is not None and to < found.version and steps:
+        raise newer_steps("the database", found.version, steps)
 
 
 def _run(part: Part) -> Steps[None]:
@@ -240,7 +251,7 @@ def _comment() -> Steps[_Recorded]:
 
 def _check_tables(found: _Recorded) -> Steps[list[str]]:
     """What makes the tables of version 1 whole, before any step; raises `SchemaOutdated` where nothing does."""
-    if not 0 < found.version <= VERSION:
+    if found.version == 0 or unknown(_STEPS, found.steps):
         return []
     have = yield from catalogue.found()
     if found.version >= FIRST_OF_STEPS or found.steps:
@@ -269,12 +280,8 @@ def _made(found: _Recorded) -> list[str]:
 
 
 def _plan(found: _Recorded, to: int | None, repairs: list[str]) -> Iterator[Part]:
+    # who names this library's version wants its functions, whatever was there
     at, target = found.version, VERSION if to is None else to
-    if at > VERSION:
-        raise newer("the database", at, VERSION)
-    # who names the version wants the functions of this library, whatever was there
-    if to is None and (found.generation > GENERATION or found.steps - set(_STEPS)):
-        raise newer_build("the database", at)
     if at in UNRELEASED:
         yield Part(f"adopt the tables of unreleased version {at} as version {_ADOPTED}", (), (_record(_ADOPTED),))
         at = _ADOPTED

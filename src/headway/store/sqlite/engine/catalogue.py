@@ -18,6 +18,9 @@ from headway.store.sqlite.engine.statements import ROOT, statements
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
 _MADE = re.compile(r"create (?:unique )?(table|index|trigger) (?:if not exists )?\"?(\w+)", re.IGNORECASE)
+_UNMADE = re.compile(r"drop (?:table|index|trigger) (?:if exists )?(\w+)", re.IGNORECASE)
+_RENAMED = re.compile(r"alter table (\w+)\s+rename to (\w+)", re.IGNORECASE)
+_ALTERED = re.compile(r"alter table (\w+)\s+(add|drop) column (\w+)", re.IGNORECASE)
 _GONE = {("attempts", "artifacts")}
 """Columns that version 1 had for hours, and that nothing wrote."""
 
@@ -37,14 +40,21 @@ def found() -> Steps[tuple[str, dict[str, str]]]:
 def differences(prefix: str, have: Mapping[str, str], made: Iterable[str]) -> list[str]:
     """What is not as these statements made it, in words: `signals lacks created_by`. More than that makes none."""
     said = []
-    for name, sql in _by_name(prefix, made).items():
+    texts = [renamed(sql, prefix) if prefix else sql for sql in made]
+    altered = _altered(texts)
+    for name, sql in _by_name(texts).items():
         plain = name.removeprefix(prefix)
         if name not in have:
             said.append(f"there is no {_kind(sql)} {plain}")
         elif _kind(sql) != "table" and definition(have[name]) != definition(sql):
             said.append(f"the {_kind(sql)} {plain} is another one")
-        elif lacks := _lacks(have[name], sql):
-            said.append(f"{plain} lacks {', '.join(_column(part) or part for part in lacks)}")
+        elif _kind(sql) == "table":
+            there = {_column(part) for part in _columns(have[name])}
+            lacks = [_column(part) or part for part in _lacks(have[name], sql)]
+            lacks = [column for column in lacks if altered.get((name, column)) != "drop"]
+            added = [column for (table, column), how in altered.items() if (table, how) == (name, "add")]
+            if lacks := [*lacks, *(column for column in added if column not in there)]:
+                said.append(f"{plain} lacks {', '.join(lacks)}")
     return said
 
 
@@ -53,7 +63,8 @@ def repair(prefix: str, have: Mapping[str, str]) -> Iterator[str | tuple[str, st
 
     Also gives (table, column) of columns that go: they have to be empty. Raises `LookupError` for unknown ones.
     """
-    want = _by_name(prefix, [_SQL["table"], *script("0001.up.sql")])
+    made = [_SQL["table"], *script("0001.up.sql")]
+    want = _by_name([renamed(sql, prefix) if prefix else sql for sql in made])
     tables = [name for name, sql in want.items() if _kind(sql) == "table" and name in have]
     other = {
         name
@@ -155,9 +166,28 @@ def _column(part: str) -> str:
     return word[0] if word and word[0] not in ("check", "constraint", "primary", "unique", "foreign") else ""
 
 
-def _by_name(prefix: str, made: Iterable[str]) -> dict[str, str]:
-    texts = (renamed(sql, prefix) if prefix else sql for sql in made)
-    return {match[2]: sql for sql in texts if (match := _MADE.match(sql))}
+def _by_name(made: Iterable[str]) -> dict[str, str]:
+    """What is there after these statements, each with the one that made it."""
+    there: dict[str, str] = {}
+    for sql in made:
+        if match := _MADE.match(sql):
+            there[match[2]] = sql
+        elif match := _RENAMED.match(sql):
+            there[match[2]] = there.pop(match[1])
+        elif match := _UNMADE.match(sql):
+            there = {name: each for name, each in there.items() if match[1] not in (name, _on(each))}
+    return there
+
+
+def _altered(made: Iterable[str]) -> dict[tuple[str, str], str]:
+    """The columns that these statements add or drop, by table and name."""
+    found: dict[tuple[str, str], str] = {}
+    for sql in made:
+        if match := _ALTERED.match(sql):
+            found[match[1], match[3]] = match[2].lower()
+        elif match := _RENAMED.match(sql):  # a table that was made anew has them in its own statement
+            found = {key: how for key, how in found.items() if key[0] != match[2]}
+    return found
 
 
 def _kind(sql: str) -> str:

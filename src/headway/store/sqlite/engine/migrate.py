@@ -12,8 +12,8 @@ from headway.store.sqlite.engine import catalogue
 from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.statements import ROOT, statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
-from headway.store.steps import Header, Part, Step, read_steps, route, version_before
-from headway.store.versions import UNRELEASED, damaged, differs, incomplete, newer, unreleased
+from headway.store.steps import Header, Part, Step, read_steps, route, unknown, version_before
+from headway.store.versions import UNRELEASED, damaged, differs, incomplete, newer, newer_build, newer_steps, unreleased
 
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
@@ -70,8 +70,13 @@ def read_recorded() -> Steps[Recorded]:
 def plan(found: Recorded, to: int | None = None) -> list[Part]:
     """What leads from what is there to a version (default: this library's), up or down."""
     at, target = found.version, VERSION if to is None else to
+    strange = unknown(_STEPS, found.steps)
     if at > VERSION:
         raise newer("the file", at, VERSION)
+    if strange and to is None:
+        raise newer_build("the file", at)
+    if strange and target < at:
+        raise newer_steps("the file", at, strange)
     parts = []
     if at in UNRELEASED:
         title = f"adopt the tables of unreleased version {at} as version {_ADOPTED}"
@@ -112,7 +117,7 @@ def planned(to: int | None = None) -> Steps[list[Part]]:
     """What `migration` would do to this file now."""
     found = yield from read_recorded()
     parts = plan(found, to)
-    if not 0 < found.version <= VERSION:
+    if found.version == 0 or unknown(_STEPS, found.steps):
         return parts
     prefix, have = yield from catalogue.found()
     if found.version < FIRST_OF_STEPS and not found.steps:

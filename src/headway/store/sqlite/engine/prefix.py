@@ -24,7 +24,7 @@ _PREFIX = re.compile("(?!sqlite)[a-z_][a-z0-9_]{0,31}")
 _MADE = re.compile(r"^create (?:unique )?(table|index|trigger) (?:if not exists )?(\w+)", re.MULTILINE)
 _TEXT = r"'(?:[^']|'')*'"
 _USED = r"from|join|into|update(?: or [a-z]+)?|indexed by"
-_DEFINED = r"table if not exists|table|index|trigger|on|from|into|update"
+_DEFINED = r"table if not exists|(?:table|index|trigger)(?: if exists)?|rename to|on|from|into|update"
 
 
 def check_prefix(prefix: str) -> str:
