@@ -97,7 +97,7 @@ class Copies:
             whole, said = self._sound.get(mutant.tests) or _run(copy, mutant)
             self._sound[mutant.tests] = whole, said
             if whole != "passed":
-                return "unsound", f"its tests {whole} on the whole code\n{said}"
+                return "unsound", f"its tests: {whole} on the whole code\n{said}"
             try:
                 before = mutant.apply(copy)
             except AssertionError as error:
@@ -131,7 +131,14 @@ def _run(copy: Path, mutant: Mutant) -> tuple[str, str]:
             return "hung", ""
         output.seek(0)
         said = output.read()
-    return {0: "passed", 1: "failed"}.get(code, "could not run"), said
+    return verdict(code, said), said
+
+
+def verdict(code: int, said: str) -> str:
+    """What pytest's exit code and last line mean. Tests that were skipped, such as without Node.js, say nothing."""
+    if code == 0:
+        return "skipped" if "skipped" in said.splitlines()[-1] else "passed"
+    return "failed" if code == 1 else "could not run"
 
 
 def _first_failure(said: str) -> str:

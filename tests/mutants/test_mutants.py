@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tools.mutants import ROOT, Mutant, mutants
+from tools.mutants import ROOT, Mutant, mutants, verdict
 
 MUTANTS = mutants()
 
@@ -25,3 +25,9 @@ def test_the_line_is_in_the_code_and_its_tests_exist(mutant: Mutant) -> None:
 
 def test_each_has_a_name_of_its_own_and_there_are_enough() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
+
+
+def test_tests_that_were_skipped_have_not_passed() -> None:
+    said = "s.   [100%]\n1 passed, 1 skipped in 0.96s\n"
+    assert [verdict(code, said) for code in (0, 1, 4)] == ["skipped", "failed", "could not run"]
+    assert verdict(0, "..   [100%]\n2 passed in 0.96s\n") == "passed"
