@@ -132,7 +132,12 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
     # those of several queues in turn: a backlog of the first must not keep the others waiting
     first = random.randrange(len(queues))
     op = store.ops.claim_once(
-        worker_id, claim_id, queues[first:] + queues[:first], body.limit, tenant_id=call.verbs._visible_tenant
+        worker_id,
+        claim_id,
+        queues[first:] + queues[:first],
+        body.limit,
+        tenant_id=call.verbs._visible_tenant,
+        kinds=call.key.kinds or None,
     )
 
     async def register() -> None:
@@ -157,7 +162,7 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
 
 
 async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
-    """Those that the worker and its key know, and that fit into an answer; the others are given back."""
+    """Those that the worker knows, and that fit into an answer; the others are given back."""
     unknown = [claim for claim in claims if not _is_known(call, claim)]
     if unknown:
         delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
@@ -174,8 +179,6 @@ async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
 
 def _is_known(call: Call[ClaimIn, None], claim: Claim) -> bool:
     """A worker that names a version of a machine gets those of it, and those that have not begun."""
-    if call.key.kinds and claim.kind not in call.key.kinds:
-        return False
     kinds = call.body.kinds
     if not kinds or claim.kind in kinds:
         return True

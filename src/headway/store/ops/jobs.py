@@ -63,11 +63,18 @@ class Jobs(Protocol):
         ...
 
     def claim_once(
-        self, worker_id: str, claim_id: str, queues: Sequence[str], limit: int, *, tenant_id: str | None
+        self,
+        worker_id: str,
+        claim_id: str,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        tenant_id: str | None,
+        kinds: Sequence[str] | None = None,
     ) -> Op[list[Claim]]:
-        """Claim from these queues (of this tenant), the first one first. A repeated `claim_id` gives those of its jobs
-        that the worker still runs, for ten minutes, and claims nothing. Renews the lease of a worker that runs nothing.
-        Raises `LeaseLost` for an unregistered worker."""
+        """Claim from these queues (of this tenant, of these kinds), the first one first. A repeated `claim_id` gives
+        those of its jobs that the worker still runs, for ten minutes, and claims nothing. Renews the lease of a worker
+        that runs nothing. Raises `LeaseLost` for an unregistered worker."""
         ...
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:

@@ -7,11 +7,13 @@
 -- not committed, it claims what does not depend on that one. Locks candidates with skip locked, so claims never wait
 -- for each other, except for the gate of a limit.
 -- Where jobs of two tenants wait, tenants take turns (see fair.sql); with p_tenant it takes only that tenant's jobs (see
--- pick_tenant). Raises HW002 for a worker that is not registered.
+-- pick_tenant), with p_kinds only those of these kinds (pick_kinds). Raises HW002 for a worker that is not registered.
 -- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue;
 -- and an idle poll costs no planning. No JIT, as wherever a scan is switched off: the planner counts such a scan, where
 -- there is no other way, as so expensive that each call would be compiled, for hundreds of milliseconds.
-create function headway.claim(p_worker uuid, p_queue text, p_limit integer, p_tenant uuid default null)
+create function headway.claim(
+  p_worker uuid, p_queue text, p_limit integer, p_tenant uuid default null, p_kinds text[] default null
+)
 returns setof headway.claimed_job
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -113,7 +115,7 @@ begin
         or l.scope = 'tenant' and l.max_running is not null;
   end if;
 
-  if not v_all and not v_changing and v_queue.fair is not true and p_tenant is null then
+  if not v_all and not v_changing and v_queue.fair is not true and p_tenant is null and p_kinds is null then
     return query
       -- materialized: a subquery may be run again, and claim more than the limit
       with signals as materialized (
@@ -179,7 +181,7 @@ begin
     end if;
   end if;
 
-  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair, v_most, null, v_changing, p_tenant);
+  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair, v_most, null, v_changing, p_tenant, p_kinds);
   if cardinality(v_ids) > 0 then
     return query select * from headway.claims(v_ids);
   end if;

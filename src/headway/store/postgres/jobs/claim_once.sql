@@ -1,11 +1,12 @@
 -- Claims that can be repeated: for workers whose answers travel over a network.
 
--- Claim up to p_limit jobs of some queues, the first queue first; of one tenant, if p_tenant is given. A repeated p_claim
+-- Claim up to p_limit jobs of some queues, the first queue first; of one tenant, if p_tenant is given, and of some kinds,
+-- if p_kinds is given, as pick_kinds finds them. A repeated p_claim
 -- gives those of its jobs that the worker still runs, and claims nothing: an answer that was lost loses nothing. Renews
 -- the lease of a worker that runs nothing. What was claimed is remembered for ten minutes.
 -- Locks the worker's row, so its claims come one after another. Raises HW002 for a worker that is not registered.
 create function headway.claim_once(
-  p_worker uuid, p_claim text, p_queues text[], p_limit integer, p_tenant uuid default null
+  p_worker uuid, p_claim text, p_queues text[], p_limit integer, p_tenant uuid default null, p_kinds text[] default null
 ) returns setof headway.claimed_job
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -58,7 +59,7 @@ begin
   end if;
   foreach v_queue in array p_queues loop
     exit when cardinality(v_ids) >= p_limit;
-    for v_job in select * from headway.claim(p_worker, v_queue, p_limit - cardinality(v_ids), p_tenant) loop
+    for v_job in select * from headway.claim(p_worker, v_queue, p_limit - cardinality(v_ids), p_tenant, p_kinds) loop
       v_ids := v_ids || v_job.id;
       v_fences := v_fences || v_job.fence;
       return next v_job;
@@ -145,6 +146,119 @@ begin
        and (j.expires_at is null or j.expires_at > p_now)
        and j.id <> all (p_except)
        and j.kind <> all (p_changed)
+     order by k.priority, k.position, k.id
+     limit p_limit
+       for update of j skip locked);
+end
+$$;
+
+-- Lock and give the candidates of some kinds, of one tenant or of all. The first jobs are looked at, whatever their kinds: 10,000
+-- of one tenant; or, where tenants take turns, 1,000 of each of up to 100 tenants, beginning after the one that was served
+-- last. The others stay as they are. p_fair: p_indexed of pick_tenant, or without p_tenant, whether tenants take turns.
+create function headway.pick_kinds(
+  p_queue text, p_kinds text[], p_tenant uuid, p_fair boolean, p_limit integer, p_now timestamptz, p_except uuid[],
+  p_changed text[]
+) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_turn uuid;
+  v_tenants uuid[] := array_remove(array[p_tenant], null);
+  v_ids uuid[] := '{}';
+begin
+  if p_tenant is null and p_fair then
+    select q.turn into v_turn from headway.queues q where q.name = p_queue;
+    v_turn := coalesce(v_turn, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+    with recursive ring (tenant_id, behind, n) as (
+      select v_turn, false, 0
+      union all
+      select t.tenant_id, t.behind, r.n + 1
+        from ring r
+        cross join lateral (
+          select o.tenant_id, o.behind
+            from ((select j.tenant_id, r.behind
+                     from headway.jobs j
+                    where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                      and j.tenant_id > r.tenant_id
+                    order by j.tenant_id
+                    limit 1)
+                  union all
+                  (select j.tenant_id, true
+                     from headway.jobs j
+                    where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                      and not r.behind
+                    order by j.tenant_id
+                    limit 1)) o
+           where not o.behind or o.tenant_id <= v_turn
+           limit 1) t
+       where r.n < 100
+    )
+    select array_agg(r.tenant_id order by r.n) filter (where r.n > 0) into v_tenants from ring r;
+  end if;
+  if p_fair is distinct from false then
+    v_ids := array(
+      select l.id
+        from (select t.ordinal, f.id,
+                     row_number() over (partition by t.ordinal order by f.priority, f.position, f.id) as rank
+                from unnest(v_tenants) with ordinality as t (tenant_id, ordinal)
+                cross join lateral (
+                  select k.id, k.priority, k.position
+                    from (select j.id, j.priority, j.position, j.kind, j.expires_at
+                            from headway.jobs j
+                           where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                             and j.tenant_id = t.tenant_id
+                           order by j.priority, j.position, j.id
+                           limit case when p_tenant is null then 1000 else 10000 end) k
+                   where k.kind = any (p_kinds)
+                     and (k.expires_at is null or k.expires_at > p_now)
+                     and k.id <> all (p_except)
+                     and k.kind <> all (p_changed)
+                   order by k.priority, k.position, k.id
+                   limit p_limit) f
+               where t.tenant_id::text <> all (p_changed)
+               order by rank, t.ordinal
+               limit p_limit) c
+        cross join lateral (
+          select j.id
+            from headway.jobs j
+           where j.id = c.id and j.status = 'queued' and j.limited_by is null
+             for update skip locked) l
+       order by c.rank, c.ordinal);
+    if p_tenant is null then
+      select j.tenant_id into v_turn from headway.jobs j where j.id = v_ids[cardinality(v_ids)];
+      v_turn := coalesce(v_turn, v_tenants[cardinality(v_tenants)]);
+      perform from headway.queues q where q.name = p_queue for update skip locked;
+      if found then
+        update headway.queues q set turn = v_turn where q.name = p_queue;
+      end if;
+    end if;
+  end if;
+  if cardinality(v_ids) > 0 or p_fair then
+    return v_ids;
+  end if;
+  return array(
+    select j.id
+      from (select k.id, k.tenant_id, k.kind, k.priority, k.position
+              from headway.jobs k
+             where k.queue = p_queue and k.status = 'queued' and k.limited_by is null
+             order by k.priority, k.position, k.id
+             limit 10000) k
+      join headway.jobs j on j.id = k.id
+     where k.kind = any (p_kinds)
+       and (p_tenant is null or k.tenant_id = p_tenant)
+       and j.status = 'queued'
+       and j.limited_by is null
+       and (j.expires_at is null or j.expires_at > p_now)
+       and j.id <> all (p_except)
+       and k.kind <> all (p_changed)
+       and k.tenant_id::text <> all (p_changed)
      order by k.priority, k.position, k.id
      limit p_limit
        for update of j skip locked);

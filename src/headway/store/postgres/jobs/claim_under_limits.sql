@@ -2,10 +2,10 @@
 
 -- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by),
 -- so that the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
--- p_fair: tenants take turns; or with p_tenant, whose jobs alone are taken then: p_indexed of pick_tenant. p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
+-- p_kinds: only jobs of these kinds (pick_kinds). p_fair: tenants take turns; or with p_tenant, whose jobs alone are taken then: p_indexed of pick_tenant. p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
 create function headway.claim_under_limits(
   p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer,
-  p_only uuid default null, p_changing boolean default false, p_tenant uuid default null
+  p_only uuid default null, p_changing boolean default false, p_tenant uuid default null, p_kinds text[] default null
 ) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -71,6 +71,10 @@ begin
     if p_only is not null then
       exit when p_only = any (v_busy);
       v_ids := array[p_only];
+    elsif p_kinds is not null then
+      v_ids := headway.pick_kinds(
+        p_queue, p_kinds, p_tenant, p_fair, case when v_round = 1 then v_asked else greatest(v_asked, 100) end, p_now, v_busy,
+        v_changed);
     elsif p_tenant is not null then
       v_ids := headway.pick_tenant(
         p_queue, p_tenant, p_fair, case when v_round = 1 then v_asked else greatest(v_asked, 100) end, p_now, v_busy,

@@ -41,7 +41,15 @@ class _QueueState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ClaimVerbs(Verbs):
-    def claim(self, worker_id: str, queue: str, limit: int, *, tenant_id: str | None = None) -> Op[list[Claim]]:
+    def claim(
+        self,
+        worker_id: str,
+        queue: str,
+        limit: int,
+        *,
+        tenant_id: str | None = None,
+        kinds: Sequence[str] | None = None,
+    ) -> Op[list[Claim]]:
         def steps() -> Steps[list[Claim]]:
             now = self._clock.now()
             found = yield from _read_queue(worker_id, queue, now)
@@ -63,6 +71,7 @@ class ClaimVerbs(Verbs):
                 or found.guarded
                 or counted
                 or tenant_id is not None
+                or kinds is not None
                 or (found.limits and (yield from _any_limited(queue, limit, now)))
             ):
                 return (
@@ -74,6 +83,7 @@ class ClaimVerbs(Verbs):
                         fair=in_turn if tenant_id is None else bool(found.indexed),
                         counted=counted,
                         tenant_id=tenant_id,
+                        kinds=kinds,
                     )
                 )
             most = yield from _fitting(queue, limit, now)

@@ -20,7 +20,14 @@ _REMEMBERED_US = 600 * 1_000_000
 
 class ClaimOnceVerbs(ClaimVerbs):
     def claim_once(
-        self, worker_id: str, claim_id: str, queues: Sequence[str], limit: int, *, tenant_id: str | None
+        self,
+        worker_id: str,
+        claim_id: str,
+        queues: Sequence[str],
+        limit: int,
+        *,
+        tenant_id: str | None,
+        kinds: Sequence[str] | None = None,
     ) -> Op[list[Claim]]:
         def probe() -> Steps[list[Claim] | None]:
             lease_expires_at, lease_ms, repeated = yield from _worker(worker_id, claim_id)
@@ -45,7 +52,7 @@ class ClaimOnceVerbs(ClaimVerbs):
             claims: list[Claim] = []
             for queue in queues:
                 if len(claims) < limit:
-                    op = self.claim(worker_id, queue, limit - len(claims), tenant_id=tenant_id)
+                    op = self.claim(worker_id, queue, limit - len(claims), tenant_id=tenant_id, kinds=kinds)
                     claims += yield from op.steps()
             if claims:
                 taken = json_list([(claim.id, claim.fence) for claim in claims])

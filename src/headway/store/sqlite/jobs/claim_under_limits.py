@@ -12,10 +12,17 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.start import start_these
 from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
 from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_buckets
-from headway.store.sqlite.order.fair import pick_in_turn, pick_of_tenant, serve
+from headway.store.sqlite.order.fair import (
+    pick_in_turn,
+    pick_kinds_in_turn,
+    pick_kinds_of_tenant,
+    pick_of_tenant,
+    serve,
+)
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.leaving_jobs import leaving_jobs
 from headway.store.sqlite.order.limit_waiters import admit, mark_limited
@@ -26,16 +33,26 @@ _LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # candidates per round once some were bl
 
 
 def claim_under_limits(
-    worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool, tenant_id: str | None = None
+    worker_id: str,
+    queue: str,
+    limit: int,
+    now: int,
+    *,
+    fair: bool,
+    counted: bool,
+    tenant_id: str | None = None,
+    kinds: Sequence[str] | None = None,
 ) -> Steps[list[Claim]]:
-    """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects.
-    `fair`: tenants take turns; or with `tenant_id`, whose jobs alone are taken then: they are in the index of
-    tenants."""
+    """Take up to `limit` jobs (of these kinds), none over a limit. `counted`: the queue has its own limit, which
+    `limit` respects. `fair`: tenants take turns; or with `tenant_id`, whose jobs alone are taken then: they are in the
+    index of tenants."""
     claims: list[Claim] = []
     room = model.CLAIM_BYTES
     width = limit
     for _ in range(_ROUNDS if limit > 0 else 0):
-        if tenant_id is not None:
+        if kinds is not None:
+            jobs = yield from _pick_kinds(queue, kinds, tenant_id, width, now, fair=fair)
+        elif tenant_id is not None:
             jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, indexed=fair)
         else:
             jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
@@ -94,6 +111,20 @@ def _pick_of_tenant(queue: str, tenant_id: str, count: int, now: int, *, indexed
         if found or indexed:
             return found
     rows = yield Statement(_SQL["candidates_of_tenant"], (queue, now, count, tenant_id, _MOST_WIDTH))
+    return [Candidate(*row) for row in rows]
+
+
+def _pick_kinds(
+    queue: str, kinds: Sequence[str], tenant_id: str | None, count: int, now: int, *, fair: bool
+) -> Steps[list[Candidate]]:
+    """Those of some kinds, among the first jobs; the others stay as they are. `fair` as for the claim."""
+    if fair and tenant_id is None:
+        return (yield from pick_kinds_in_turn(queue, kinds, count, now))
+    if fair or tenant_id not in (None, DEFAULT_TENANT_ID):
+        found = yield from pick_kinds_of_tenant(queue, tenant_id or "", kinds, count, now)
+        if found or fair:
+            return found
+    rows = yield Statement(_SQL["candidates_of_kinds"], (queue, now, count, tenant_id, json_list(kinds)))
     return [Candidate(*row) for row in rows]
 
 

@@ -26,6 +26,25 @@ where rowid in (
 order by priority, position, id
 limit ?3;
 
+-- name: candidates_of_kinds
+-- of one tenant or of all, among the queue's first jobs
+select {order/capacity.candidate}, {order/capacity.bytes}
+from jobs
+where rowid in (
+    select rowid
+    from jobs
+    where status = 'queued'
+      and limited_by is null
+      and queue = ?1
+    order by priority, position, id
+    limit 10000
+  )
+  and (?4 is null or tenant_id = ?4)
+  and kind in (select value from json_each(?5))
+  and (expires_at is null or expires_at > ?2)
+order by priority, position, id
+limit ?3;
+
 -- name: candidate
 select {order/capacity.candidate}, {order/capacity.bytes}
 from jobs

@@ -7,17 +7,20 @@ a queue that only the default tenant uses, have nothing in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record_setting
 from headway.store.sqlite.order.capacity import Candidate
 
 _SQL = statements("order/fair")
 _MARKS = ("mark_queued", "mark_limited", "mark_scheduled", "mark_parked", "mark_running")
 _AT_ONCE = 10_000  # jobs that one claim marks
+_FIRST = 10_000  # jobs of a tenant that a claim of some kinds looks at
+_FIRST_IN_TURN, _TENANTS_OF_KINDS = 1_000, 100  # of each of so many, where tenants take turns
 
 
 class FairVerbs(Verbs):
@@ -64,6 +67,32 @@ def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
 def pick_of_tenant(queue: str, tenant_id: str, count: int, now: int) -> Steps[list[Candidate]]:
     """The next candidates of one tenant."""
     rows = yield Statement(_SQL["candidates"], (queue, tenant_id, now, count, 0))
+    return [Candidate(*row) for row in rows]
+
+
+def pick_kinds_in_turn(queue: str, kinds: Sequence[str], count: int, now: int) -> Steps[list[Candidate]]:
+    """The same of some kinds, among the first jobs of each of some tenants."""
+    ((turn,),) = yield Statement(_SQL["turn"], (queue,))
+    waiting = yield from _tenants(queue, turn or "", _TENANTS_OF_KINDS)
+    asked = json_list(kinds)
+    rows = yield Batch(
+        _SQL["candidates_of_kinds"], [(queue, tenant, now, count, asked, _FIRST_IN_TURN) for tenant in waiting]
+    )
+    found: dict[str, list[Candidate]] = {tenant: [] for tenant in waiting}
+    for row in rows:
+        job = Candidate(*row)
+        found[job.tenant_id].append(job)
+    picked = [job for served in zip_longest(*found.values()) for job in served if job is not None]
+    if waiting and not picked:  # there may be more tenants
+        yield serve(queue, waiting[-1])
+    return picked[:count]
+
+
+def pick_kinds_of_tenant(
+    queue: str, tenant_id: str, kinds: Sequence[str], count: int, now: int
+) -> Steps[list[Candidate]]:
+    """The next candidates of one tenant and of some kinds, among its first jobs."""
+    rows = yield Statement(_SQL["candidates_of_kinds"], (queue, tenant_id, now, count, json_list(kinds), _FIRST))
     return [Candidate(*row) for row in rows]
 
 

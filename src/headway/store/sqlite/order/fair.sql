@@ -46,6 +46,26 @@ where fair = 1
 order by priority, position, id
 limit ?4 offset ?5;
 
+-- name: candidates_of_kinds
+-- among the first ?6 jobs of the tenant
+select {order/capacity.candidate}, {order/capacity.bytes}
+from jobs
+where rowid in (
+    select rowid
+    from jobs indexed by jobs_fair
+    where fair = 1
+      and status = 'queued'
+      and limited_by is null
+      and queue = ?1
+      and tenant_id = ?2
+    order by priority, position, id
+    limit ?6
+  )
+  and kind in (select value from json_each(?5))
+  and (expires_at is null or expires_at > ?3)
+order by priority, position, id
+limit ?4;
+
 -- name: turn
 select turn
 from queues
