@@ -66,9 +66,9 @@ def _word(text: str) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     character = match[0]
-    if character in "'\\":
-        return f"\\{character}"
+    if character == "\\":
+        return "\\\\"
     if character in "\n\t":
         return "\\n" if character == "\n" else "\\t"
-    # as bytes, which do not depend on the shell's locale
+    # as bytes, which do not depend on the shell's locale; so is a quote, which a shell that has no $'…' would end at
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace"))

@@ -34,6 +34,7 @@ HOSTILE = (
     "a && touch pwned & > pwned < x",
     "*?[a-z]{b,c}~!$HOME",
     "é 漢字",
+    "\a'; echo code > pwned #",
 )
 _WORD = r"(?:'[^']*'|\"[^\"]*\"|\$'(?:\\.|[^'\\])*'|[A-Za-z0-9@%+=:./_é漢字-])+"
 _COMMAND = re.compile(rf"headway(?: {_WORD})+")
@@ -57,6 +58,16 @@ def empty(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "empty"
     folder.mkdir()
     return folder
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_shell_without_bashs_quotes_runs_no_name(name: str, empty: Path) -> None:
+    """It may take another name for it, but no code."""
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"printf '%s\\n' {quoted([name])}"], cwd=empty, capture_output=True, check=True
+    )
+    assert list(empty.iterdir()) == []
+    assert ran.stderr == b""
 
 
 @pytest.mark.parametrize("name", HOSTILE)

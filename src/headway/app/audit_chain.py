@@ -10,7 +10,7 @@ import msgspec
 
 from headway.app.base import VerbBase
 from headway.errors import InvalidJob
-from headway.model.audit_chain import FIRST, MOST, AuditSeal, AuditState, SealedEntry, seal_hash
+from headway.model.audit_chain import ERASED, FIRST, MOST, AuditSeal, AuditState, SealedEntry, seal_hash
 
 _PAGE = 500
 _MOST_FAULTS = 20
@@ -140,6 +140,8 @@ class _Check:
             self._faults.append(f"seal {self._expected[0]} is missing: the chain was cut, or made anew")
         if state.stray:
             self._faults.append(f"entries name a seal that does not cover them: {state.stray}")
+        if state.unnamed:
+            self._faults.append(f"entries are erased, and no entry {ERASED} names them: {state.unnamed}")
         more = len(self._faults) - _MOST_FAULTS
         shown = [*self._faults[:_MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])]
         newest = None if last is None else f"{last.n}:{last.hash.hex()}"

@@ -10,6 +10,8 @@ import msgspec
 
 FIRST = bytes(32)
 """What the first seal has in place of a hash before it."""
+ERASED = "audit.erased"
+"""The action of an entry whose detail has the numbers of those whose words were taken out."""
 MOST = 500
 """Entries of a seal, at most."""
 MOST_BYTES = 1_000_000
@@ -38,13 +40,18 @@ class SealedEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        return self.erased or entry_hash(self.parts) == self.hash
+        if not self.erased:
+            return entry_hash(self.parts) == self.hash
+        actor, name, action, detail, *more = self.parts[4:]
+        # what was erased stands in the detail of the entry that says so, and stays there
+        return (actor, name, *more) == (None,) * 5 and (detail is None or action == ERASED)
 
 
 class AuditState(msgspec.Struct, frozen=True):
     """What the chain does not cover."""
 
     stray: int  # entries that name a seal that does not cover them
+    unnamed: int  # entries that are erased, and no entry says so
     unsealed: int
     oldest_unsealed_at: datetime | None
 

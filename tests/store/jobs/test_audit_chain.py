@@ -115,6 +115,14 @@ FORGERIES = {
         "update {audit_seals} set hash = (select hash from {audit} where id = 1) where n = 2",
         "seal 2",
     ),
+    "words are said to be erased": (
+        "update {audit} set erased_at = at, actor = null, detail = null where id = 3",
+        "entries are erased, and no entry audit.erased names them: 1",
+    ),
+    "an erased entry says something": (
+        "update {audit} set erased_at = at, detail = 'x' where id = 3",
+        "entry 3 (of seal 2)",
+    ),
     "numbers change": ("update {audit} set id = 33 where id = 3", "seal 2 covers 3 entries, and 2 are there"),
 }
 
@@ -182,6 +190,16 @@ def test_erasing_leaves_the_hash_of_an_entry(db):
     check = verify(db, seal=kept)
     assert (check.faults, check.entries, check.erased) == ((), 6, 2)
     assert seal(db) == 2
+    assert verify(db, seal=kept).is_whole
+    # who erased can be erased, too, and what they erased is still known
+    ((number, detail),) = [(each.id, each.detail) for each in db.audit_log() if each.action == "audit.erased"]
+    assert db.run(db.ops.erase_audit([number], actor="eve")) == 1
+    assert [(each.actor, each.detail) for each in db.audit_log() if each.id == number] == [(None, detail)]
+    assert verify(db, seal=kept).is_whole
+    for name in ("actor", "actor_name", "detail", "changes", "request_id", "address"):
+        db.sql(f"update {{audit}} set {name} = 'zed' where id = {ids[1]}")
+        assert verify(db).faults == (f"entry {ids[1]} (of seal 1) is not what was sealed",), name
+        db.sql(f"update {{audit}} set {name} = null where id = {ids[1]}")
     assert verify(db, seal=kept).is_whole
 
 

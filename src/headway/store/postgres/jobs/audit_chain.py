@@ -37,6 +37,11 @@ select (select count(*)
          where a.seal is not null
            and not exists (select from headway.audit_seals s
                             where s.n = a.seal and a.id between s.first_id and s.last_id)),
+       (select count(*)
+          from headway.audit a
+         where a.erased_at is not null
+           and not exists (select from headway.audit e
+                            where e.action = 'audit.erased' and a.id::text = any (string_to_array(e.detail, ', ')))),
        count(*), min(u.at)
   from headway.audit u
  where u.seal is null
@@ -69,7 +74,11 @@ class AuditChainVerbs:
         )
 
     def audit_state(self) -> Op[AuditState]:
-        return read(_STATE, [], lambda rows: AuditState(rows[0][0], rows[0][1], rows[0][2] and utc(rows[0][2])))
+        return read(_STATE, [], lambda rows: _state(*rows[0]))
+
+
+def _state(stray, unnamed, unsealed, oldest) -> AuditState:  # type: ignore[no-untyped-def]
+    return AuditState(stray, unnamed, unsealed, oldest and utc(oldest))
 
 
 def _seal(n, first_id, last_id, entries, newest_at, sealed_at, found) -> AuditSeal:  # type: ignore[no-untyped-def]

@@ -93,7 +93,7 @@ end
 $$;
 
 -- Take the words out of entries: who, what in detail, old and new values, request and address. When, which action, which
--- tenant and which job stay, and the hash, so the chain stays whole. Only sealed ones; gives how many. For the owner.
+-- tenant and which job stay, and the hash, so the chain stays whole; and which entries were erased. Only sealed ones; gives how many. For the owner.
 create function headway.erase_audit(p_ids bigint[], p_actor text default null) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -103,7 +103,7 @@ declare
 begin
   with gone as (
     update headway.audit a
-       set actor = null, actor_name = null, detail = null, changes = null, request_id = null, address = null,
+       set actor = null, actor_name = null, detail = case a.action when 'audit.erased' then a.detail end, changes = null, request_id = null, address = null,
            erased_at = headway.now()
      where a.id = any (p_ids)
        and a.seal is not null

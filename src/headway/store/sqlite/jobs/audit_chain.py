@@ -94,8 +94,8 @@ class AuditChainVerbs(Verbs):
 
     def audit_state(self) -> Op[AuditState]:
         def steps() -> Steps[AuditState]:
-            ((stray, unsealed, oldest),) = yield Statement(_SQL["state"])
-            return AuditState(stray, unsealed, None if oldest is None else from_micros(oldest))
+            ((stray, unnamed, unsealed, oldest),) = yield Statement(_SQL["state"])
+            return AuditState(stray, unnamed, unsealed, None if oldest is None else from_micros(oldest))
 
         return SqliteOp(steps, writes=False)
 

@@ -62,6 +62,17 @@ select
     where a.seal is not null
       and not exists (select 1 from audit_seals as s where s.n = a.seal and a.id between s.first_id and s.last_id)
   ),
+  (
+    select count(*)
+    from audit as a
+    where a.erased_at is not null
+      and not exists (
+        select 1
+        from audit as e
+        where e.action = 'audit.erased'
+          and ', ' || e.detail || ', ' like '%, ' || a.id || ', %'
+      )
+  ),
   count(*),
   min(u.at)
 from audit as u indexed by audit_unsealed
@@ -95,7 +106,8 @@ where n < ?1;
 
 -- name: erase
 update audit
-set actor = null, actor_name = null, detail = null, changes = null, request_id = null, address = null, erased_at = ?2
+set actor = null, actor_name = null, changes = null, request_id = null, address = null, erased_at = ?2,
+  detail = case action when 'audit.erased' then detail end
 where id in (select value from json_each(?1))
   and seal is not null
   and erased_at is null
