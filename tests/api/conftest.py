@@ -14,7 +14,7 @@ import httpx2 as httpx
 import pytest
 import uvicorn
 
-from headway import Headway
+from headway import Headway, Registry
 from headway.api import Api
 from headway.model.access import ROLES
 from headway.store import migrate
@@ -168,9 +168,16 @@ def client(api: Api, loop: asyncio.AbstractEventLoop) -> Callable[[str | None], 
 
 
 @pytest.fixture
-def served(app: Headway) -> Iterator[str]:
+def code() -> Registry:
+    """The application's code that a server has: none."""
+    return Registry()
+
+
+@pytest.fixture
+def served(app: Headway, code: Registry) -> Iterator[str]:
     """The address of a server of this app's database, in a thread of this process."""
     own = Headway(app.url)
+    own.include(code)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(Api(own), log_config=None, access_log=False, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
