@@ -305,6 +305,74 @@ def test_a_worker_outlasts_a_proxy_that_knows_no_server(
         worker.stop()
 
 
+def _forwarded(asked: Any, server: Any) -> bytes:
+    said = httpx2.request(
+        asked.method,
+        server.address + asked.target,
+        content=asked.body,
+        headers={name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers},
+        timeout=60,
+    )
+    kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
+    return answer(said.status_code, said.content, connection="close", **kept)
+
+
+def test_a_job_that_ended_and_was_lost_frees_its_slot(app: Headway, server: Any, client: Client, working: Any) -> None:
+    """A heartbeat with its last words says that the lease is lost, while its end waits to be written."""
+    lost: list[bytes] = []
+
+    def proxy(asked: Any) -> bytes:
+        if not lost and b'"log"' in asked.body:
+            lost.append(asked.body)
+            problem = {"title": "Lease lost", "status": 409, "code": "LeaseLost", "detail": "not registered (any more)"}
+            return answer(409, json.dumps(problem), content_type="application/problem+json", connection="close")
+        return _forwarded(asked, server)
+
+    with serving(proxy) as front:
+        key = app.create_api_key("proxied", "worker").text
+        worker = Worker(Client(front.url, key=key), queues={"mail": 1}, grace=1.0)
+
+        @worker.handler("welcome")
+        async def welcome(ctx: Context) -> int:
+            if not lost:
+                ctx.log("its last words")
+            return ctx.fence
+
+        working(worker)
+        client.enqueue("welcome")
+        _until(lambda: lost)
+        assert client.result(client.enqueue("welcome").id, wait=30).status == "succeeded"
+        worker.stop()
+
+
+def test_a_job_that_is_lost_before_it_begins_frees_its_slot(app: Headway, server: Any, client: Client) -> None:
+    """As a heartbeat's answer may come in the same moment as the claim's."""
+
+    class Hasty(Worker):
+        began = 0
+
+        def _start(self, job: dict[str, Any]) -> bool:
+            started = super()._start(job)
+            Hasty.began += 1
+            if Hasty.began == 1:
+                self._lose("the test says so")
+            return started
+
+    worker = Hasty(Client(server.address, key=app.create_api_key("hasty", "worker").text), queues={"mail": 1}, grace=1)
+
+    @worker.handler("welcome")
+    async def welcome(ctx: Context) -> int:
+        return ctx.fence
+
+    thread = threading.Thread(target=lambda: asyncio.run(worker.arun()), daemon=True)
+    thread.start()
+    client.enqueue("welcome")
+    _until(lambda: Hasty.began == 1)
+    assert client.result(client.enqueue("welcome").id, wait=30).status == "succeeded"
+    worker.stop()
+    thread.join(30)
+
+
 def test_a_claim_whose_answer_got_lost_is_made_again_under_its_own_name(
     app: Headway, server: Any, client: Client, working: Any
 ) -> None:
@@ -313,19 +381,12 @@ def test_a_claim_whose_answer_got_lost_is_made_again_under_its_own_name(
     names: list[str] = []
 
     def proxy(asked: Any) -> bytes:
-        said = httpx2.request(
-            asked.method,
-            server.address + asked.target,
-            content=asked.body,
-            headers={name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers},
-            timeout=60,
-        )
+        said = _forwarded(asked, server)
         if asked.target.endswith("/worker/jobs/claim"):
             names.append(json.loads(asked.body)["claim_id"])
             if len(names) <= 2:
                 return b""
-        kept = {"content_type": said.headers.get("content-type", ""), "date": said.headers["date"]}
-        return answer(said.status_code, said.content, connection="close", **kept)
+        return said
 
     with serving(proxy) as front:
         worker = Worker(

@@ -264,7 +264,8 @@ export class Worker {
   }
 
   #goOn(run: Running, job: ClaimedJob): void {
-    if (this.#start(job)) this.#running.delete(run.key);
+    // in the same slot, unless that was freed meanwhile
+    if (this.#running.has(run.key) && this.#start(job)) this.#running.delete(run.key);
     else this.#forget(run);
   }
 

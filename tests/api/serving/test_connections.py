@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
 
 import pytest
@@ -55,6 +56,18 @@ def said(port: int, *pieces: bytes) -> bytes:
         return answer
 
     return asyncio.run(ask())
+
+
+def test_an_answer_says_when_its_request_came(port: int, monkeypatch: Any) -> None:
+    """Not when the server last looked, as uvicorn does once a second: workers measure their lease from it."""
+    old = "Sat, 03 Feb 2001 04:05:06 GMT"
+    looked = threading.Event()
+    monkeypatch.setattr("uvicorn.server.formatdate", lambda *_, **__: (looked.set(), old)[1])
+    assert looked.wait(20)
+    before = int(time.time())
+    answer = said(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    (date,) = (line.split(b": ", 1)[1] for line in answer.split(b"\r\n") if line.lower().startswith(b"date:"))
+    assert before <= parsedate_to_datetime(date.decode()).timestamp() <= time.time()
 
 
 def test_the_connection_of_a_dropped_reader_is_closed(

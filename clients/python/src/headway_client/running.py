@@ -36,7 +36,15 @@ class Running:
         self.dropped = False  # its outcome is not reported any more
         self.keeps_slot = False  # its thread runs on: a thread cannot be ended
         self.ended_at: float | None = None
+        self._begun = False
         self._since = time.monotonic()
+
+    def begin(self) -> None:
+        """Raises CancelledError if it was stopped before: a task that is canceled before it begins never runs, and
+        would not say how it ended."""
+        self._begun = True
+        if self.dropped or self.stop_reason:
+            raise asyncio.CancelledError
 
     async def call(self, handler: Handler, threads: Threads) -> Any:
         timeout_ms = self.ctx.fields["timeout_ms"]
@@ -115,13 +123,13 @@ class Running:
         """An async handler gets CancelledError, a plain function sees `ctx.canceled`."""
         self.stop_reason = reason
         self.ctx.ask_to_stop()
-        if self.thread is None and self.task is not None:
+        if self.thread is None and self._begun and self.task is not None:
             self.task.cancel()
 
     def drop(self) -> None:
         self.dropped = True
         self.ctx.ask_to_stop()
-        if self.task is not None and self.ended_at is None:
+        if self._begun and self.task is not None and self.ended_at is None:
             self.task.cancel()
 
     def _leave_thread(self) -> None:

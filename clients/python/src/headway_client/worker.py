@@ -277,6 +277,7 @@ class Worker:
         )
         raised: BaseException | None = None
         try:
+            run.begin()
             if found is None:
                 said = {"error": f"no handler here for {ctx.kind}, step {ctx.step}", "delay": "30s"}
             else:
@@ -293,6 +294,11 @@ class Worker:
             self._forget(run)
         else:
             await self._ends.put((run, said))
+
+    def _drop(self, run: Running) -> None:
+        run.drop()
+        if run.ended_at is not None:  # it waits to be written: nothing else frees its slot
+            self._forget(run)
 
     def _forget(self, run: Running) -> None:
         if self._running.pop(run.key, None) is not None and not run.keeps_slot:
@@ -363,7 +369,8 @@ class Worker:
             if run.key in lost:
                 log.warning("a job was lost: nothing of it was written", extra={"job_id": run.ctx.job_id})
             following = goes_on.get(run.ctx.job_id)
-            if following is not None and self._start(following):  # in the same slot
+            # in the same slot, unless that was freed meanwhile
+            if following is not None and run.key in self._running and self._start(following):
                 self._running.pop(run.key, None)
             else:
                 self._forget(run)
@@ -420,7 +427,7 @@ class Worker:
             found = self._running.get((each["id"], each["fence"]))
             if found is not None and found.ended_at is None:
                 log.warning("a job is not this worker's any more", extra={"job_id": each["id"]})
-                found.drop()
+                self._drop(found)
 
     async def _send_held(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
         body = {"worker_id": self.worker_id, "jobs": jobs}
@@ -433,7 +440,7 @@ class Worker:
         waiting now, and what that brings belongs to the id."""
         log.warning(f"the lease was lost: {reason}", extra={"jobs": len(self._running)})
         for run in list(self._running.values()):
-            run.drop()
+            self._drop(run)
 
     # the end
 
@@ -460,7 +467,7 @@ class Worker:
                 if left:  # does not wait for a heartbeat that may hang
                     await self._say(list(self._running.values()))
                 for run in left:
-                    run.drop()
+                    self._drop(run)
                 await self._ends.join()
                 threads = [asyncio.wrap_future(run.thread) for run in left if run.thread is not None]
                 if threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from email.utils import formatdate
 from typing import Any
 
 import httptools
@@ -117,6 +118,9 @@ class Connection(HttpToolsProtocol):
             return
         self._in_head, self._in_body, self._discarded = False, True, 0
         self.scope[ABORT] = self._abort  # type: ignore[literal-required]
+        # workers measure their lease from it: uvicorn's own is a second old, and older on a busy machine
+        date = formatdate(usegmt=True).encode()
+        self.server_state.default_headers = [(b"date", date), *self.config.encoded_headers]
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
