@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,10 +128,12 @@ class CommandKind(ConfiguredKind):
         given = {name: param.default for name, param in command.params.items() if param.default is not None}
         given |= ctx.keyring.resolve(fields)
         env = self._env(ctx)
+        argv = (command.program, *self._arguments_of(ctx, given))
         overlap = 4 * margin(ctx.known())  # a character may have this many bytes
         return Order(
             program=self._checked_program(),
-            argv=(command.program, *self._arguments_of(ctx, given)),
+            argv=argv,
+            opened=self._opened(given),
             env=env,
             cwd=command.cwd or "/",
             stdin=encode(given, limit=1 << 30).encode() if command.stdin == "payload" else None,
@@ -162,6 +165,17 @@ class CommandKind(ConfiguredKind):
                 param.check_on_host(text)
                 filled.append(argument.filled(text, allow_dash=param.allow_dash))
         return filled
+
+    def _opened(self, given: dict[str, Any]) -> tuple[tuple[int, str, str, str, str], ...]:
+        """The paths that the program gets as descriptors."""
+        found = []
+        for place, argument in enumerate(self.command.arguments, start=1):
+            param = self.command.params.get(argument.field or "")
+            if param is not None and param.descriptor and param.under is not None:
+                if not sys.platform.startswith("linux"):
+                    raise CommandFailed(f"{param.name}: descriptor = true needs Linux", retry=False)
+                found.append((place, argument.before, param.text(given[param.name]), argument.after, param.under))
+        return tuple(found)
 
     def _env(self, ctx: Context) -> dict[str, str]:
         env = dict(SAFE_ENV)
@@ -200,6 +214,10 @@ class CommandKind(ConfiguredKind):
         match error.stage:
             case "cwd":
                 return CommandFailed(f"its working directory {self.command.cwd or '/'} cannot be entered: {reason}")
+            case "under" if error.code == errno.EXDEV:
+                return CommandFailed("a path leads out of the folder that it must be in", retry=False)
+            case "under":
+                return CommandFailed(f"a path cannot be opened: {reason}")
             case "exec" if error.code == errno.ENOENT:
                 return CommandFailed(
                     f"the program {self.command.program} is missing, or the interpreter in its first line is"

@@ -24,7 +24,7 @@ _TEXTS = ("string", "path")
 _NUMBERS = {"int": "integer", "float": "number"}
 _KEYS = (
     *("type", "description", "required", "default", "choices", "pattern", "min_length", "max_length", "min", "max"),
-    *("allow_dash", "secret", "under"),
+    *("allow_dash", "secret", "under", "descriptor"),
 )
 _REFERENCE = {
     "type": "object",
@@ -52,6 +52,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     allow_dash: bool = False
     secret: bool = False
     under: str | None = None  # of a path: the folder that must contain it
+    descriptor: bool = False  # the program gets what was opened there, so that no link can lead it elsewhere meanwhile
     declared: bool = True
 
     def schema(self) -> dict[str, Any]:
@@ -151,6 +152,8 @@ def read_param(name: str, table: Table) -> Param:
         raise table.fault("secret", f'is for type = "string", and this is "{kind}": variables are texts')
     if "under" in table and kind != "path":
         raise table.fault("under", f'is for type = "path", and this is "{kind}"')
+    if table.get("descriptor") and "under" not in table:
+        raise table.fault("descriptor", "needs under: what is opened has to be in a folder")
     param = Param(
         name=name,
         type=kind,  # type: ignore[arg-type]
@@ -166,6 +169,7 @@ def read_param(name: str, table: Table) -> Param:
         allow_dash=table.flag("allow_dash", False),
         secret=table.flag("secret", False),
         under=table.folder("under"),
+        descriptor=table.flag("descriptor", False),
     )
     _check(param, table)
     return param

@@ -37,6 +37,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str
     argv: tuple[str, ...]
+    opened: tuple[tuple[int, str, str, str, str], ...] = ()  # which of argv, before, path, after, and its folder
     env: dict[str, str]
     cwd: str
     stdin: bytes | None  # None: nothing to read
@@ -63,7 +64,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotStarted(Exception):
-    """The program could not be started; `stage` is supervisor, fork, start, cwd, limits or exec."""
+    """The program could not be started; `stage` is supervisor, under, fork, start, cwd, limits or exec."""
 
     def __init__(self, stage: str, code: int) -> None:
         super().__init__(f"{stage}: {os.strerror(code)}")

@@ -133,6 +133,13 @@ class Supervisor:
     def start(self) -> bytes | None:
         """Fork and exec; gives the stage and the error number if that failed."""
         order = self.order
+        try:
+            argv = list(order["argv"])
+            for place, before, path, after, folder in order["opened"]:
+                argv[place] = before + opened(path, folder) + after
+            order["argv"] = argv
+        except OSError as error:
+            return struct.pack("!i", error.errno or errno.EIO) + b"under"
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         told, tell = os.pipe()
@@ -356,6 +363,29 @@ class Supervisor:
 
 def frame(letter: bytes, body: bytes) -> bytes:
     return letter + struct.pack("!I", len(body)) + body
+
+
+def opened(path: str, folder: str) -> str:
+    """A name for what is at this path now: by a descriptor of this process, which lives as long as the program and its
+    children, and which nobody can exchange. For a file that is not there yet, its folder's. Raises `OSError`: EXDEV if
+    that is not in `folder`."""
+    name = ""
+    try:
+        fd = os.open(path, os.O_PATH)
+    except FileNotFoundError:
+        parent, _, name = path.rstrip("/").rpartition("/")
+        fd = os.open(parent or "/", os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.lstat(name, dir_fd=fd)
+        except FileNotFoundError:
+            name = f"/{name}"
+        else:  # a link to what is not there
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV)) from None
+    real = os.readlink(f"/proc/self/fd/{fd}")
+    inside = os.path.realpath(folder)
+    if real != inside and not real.startswith(inside.rstrip("/") + "/"):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    return f"/proc/{os.getpid()}/fd/{fd}{name}"
 
 
 def adopt_orphans() -> bool:

@@ -243,6 +243,7 @@ def _rules(param: Param) -> str:
         f"from {param.min}" if param.min is not None else "",
         f"to {param.max}" if param.max is not None else "",
         f"default {param.default}" if param.default is not None else "",
+        "opened before it starts" if param.descriptor else "",
         "may begin with -" if param.allow_dash else "",
         "a secret, by reference" if param.secret else "",
     ]
