@@ -106,7 +106,7 @@ begin
                      from headway.jobs m
                     where m.group_id = l.id
                       and m.status in ('dead', 'canceled', 'failed')
-                      and not (m.status = 'failed' and headway.is_retried(m.id)))
+                      and not headway.is_retried(m.id))
   ), stopped as (
     update headway.groups g
        set stopped_at = p_now
