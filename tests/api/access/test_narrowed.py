@@ -223,6 +223,7 @@ def test_a_connector_does_no_more_than_its_enqueuer_may(
     ways: list[tuple[str, str, Any]] = [
         ("POST", "/jobs", {"kind": kind}),
         ("POST", "/jobs", {"template": "stored"}),
+        ("POST", "/templates/stored/run", {}),
         ("POST", "/jobs/batch", {"jobs": [{"kind": "order", "payload": {"n": 1}}, {"kind": kind}]}),
         ("POST", "/groups", {"jobs": [{"kind": kind}]}),
         ("POST", "/groups", {"jobs": [{"kind": "order", "payload": {"n": 1}}], "callback": {"kind": kind}}),
@@ -236,3 +237,12 @@ def test_a_connector_does_no_more_than_its_enqueuer_may(
         if client(keys[role])("PATCH", f"/jobs/{waiting.id}", json={"payload": {"x": role}}).status_code == 200
     }
     assert changed == may
+    schedule = acme.create_schedule("stored", every="1h", kind=kind)
+    for payload, allowed in ((None, {"operator", "admin"}), ({"x": 1}, may)):
+        ran = {
+            role
+            for role in roles
+            if client(keys[role]).post(f"/jobs/triggers/{schedule.id}/run", json={"payload": payload}).status_code
+            == 201
+        }
+        assert ran == allowed

@@ -175,8 +175,8 @@ async def _built(call: Call[TemplateRun, None]) -> NewJob:
     if unknown:
         raise Refused(422, f"there is no option {unknown[0][:80]!r}", fix=f"known: {', '.join(sorted(_OPTIONS))}")
     options = stored_options(template.options, call.body.options)
+    call.check_kind(template.kind)  # no matter who stored it, its job is the caller's
     await _check_bounds(call, template.kind, options)
-    call.check_touch(queue=queue_of(call, template.kind, options), kind=template.kind)
     own = {"created_by": str(call.actor)} | ({} if call.trace is None else {"trace_id": call.trace})
     new = await call.verbs.abuild_from_template(UUID(template.id), call.body.payload, **{**call.body.options, **own})
     await check_others(call, [new])

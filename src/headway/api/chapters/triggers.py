@@ -338,7 +338,9 @@ async def run_trigger(call: Call[RunIn, None]) -> Answer:
                 raise Refused(
                     409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events"
                 )
-            await _check_own(call, trigger)
+            kind = await _check_own(call, trigger)
+            if call.body.payload:
+                call.check_kind(kind)
         fire = await call.verbs.arun_schedule(
             UUID(trigger.id), call.body.payload, trace_id=call.trace, actor=call.actor, request=call.request
         )
@@ -472,12 +474,13 @@ async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
         raise Refused(403, str(error), code="NotAllowed") from None
 
 
-async def _check_own(call: Call[Any, Any], trigger: Trigger) -> None:
-    """Raises `Refused` for a trigger with options that the caller may not set: they may not make its jobs or fill
-    them."""
+async def _check_own(call: Call[Any, Any], trigger: Trigger) -> str:
+    """The kind of its jobs. Raises `Refused` for a trigger with options that the caller may not set: they may not make
+    its jobs or fill them."""
     template = None if trigger.template_id is None else await call.verbs.aget_template(UUID(trigger.template_id))
-    kind = trigger.kind if template is None else template.kind
-    call.check_options(kind or "", stored_options({} if template is None else template.options, trigger.options))
+    kind = (trigger.kind if template is None else template.kind) or ""
+    call.check_options(kind, stored_options({} if template is None else template.options, trigger.options))
+    return kind
 
 
 def _name_of(label: str) -> str:
