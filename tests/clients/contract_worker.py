@@ -7,14 +7,13 @@ import json
 import os
 import sys
 
-from headway_client import Await, Client, Context, Done, Next, Worker
+from headway_client import Await, Client, Context, Done, Next, Sleep, Spawn, Worker
 
 
 def main() -> None:
     queue, slots = sys.argv[1:]
-    worker = Worker(
-        Client(os.environ["HEADWAY_API"], key=os.environ["WORKER_KEY"]), queues={queue: int(slots)}, heartbeat=0.3
-    )
+    client = Client(os.environ["HEADWAY_API"], key=os.environ["WORKER_KEY"])
+    worker = Worker(client, queues={queue: int(slots)}, heartbeat=float(os.environ["HEARTBEAT"]))
 
     @worker.handler("perform")
     async def perform(ctx: Context, ms: int, fail: int = 0) -> int:
@@ -42,6 +41,22 @@ def main() -> None:
     async def last(ctx: Context, asked: int) -> Done:
         append("begin", ctx)
         return Done([asked, *(each.payload for each in ctx.signals)])
+
+    @worker.handler("perform_waits", step="start")
+    async def park(ctx: Context, wait: str, go: str) -> Await | Sleep | Spawn:
+        append("begin", ctx)
+        match wait:
+            case "signal":
+                return Await("go", then="last", timeout="1h")
+            case "sleep":
+                return Sleep("1h", then="last")
+            case _:
+                return Spawn([{"kind": "perform_kid", "payload": {"go": go}}], then="last")
+
+    @worker.handler("perform_waits", step="last")
+    async def woken(ctx: Context, **_: str) -> Done:
+        append("begin", ctx)
+        return Done([ctx.signals[0].payload if ctx.signals else None, len(ctx.children)])
 
     worker.run()
 

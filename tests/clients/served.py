@@ -30,6 +30,8 @@ KINDS = {
     "play_traced": {"queue": "traced"},
     "perform": {},
     "perform_steps": {},
+    "perform_waits": {},
+    "perform_kid": {"queue": "kids"},
     "welcome": {"queue": "mail"},
     "checkout": {"queue": "mail"},
 }

@@ -16,13 +16,16 @@ from typing import Any
 import httpx2
 
 from headway import Headway
+from tests.clients import parked_machines
 from tests.clients.node import PACKAGE, environment
+from tests.clients.parked_machines import KIDS, QUEUE
 from tests.clients.served import Served
 from tests.connectors.loopback import Asked, answer, serving
 from tests.crash.forked_programs import ForkedProgram
 from tests.crash.processes import until
 
 _LONG = 120_000
+_SELDOM_S = 5.0  # on a busy machine an answer may come later than two quick heartbeats: its jobs are then released
 _starting = threading.Lock()
 Fate = Callable[[str, str, str], "str | threading.Event"]
 """Of a path, what was sent and what was answered: forward, lose, or an event to hold the answer back for."""
@@ -38,11 +41,15 @@ class Bench:
         self._ledger.touch()
         self._programs: list[Any] = []
 
-    def worker(self, queue: str, slots: int = 4, *, api: str | None = None, grace: str = "20s") -> Any:
+    def worker(
+        self, queue: str, slots: int = 4, *, api: str | None = None, grace: str = "20s", heartbeat: float = 0.3
+    ) -> Any:
         """Starts one: a process, to be killed, stopped and waited for."""
         log = self._folder / f"worker{len(self._programs)}.log"
         more = {"HEADWAY_API": api or self._served.address, "HEADWAY_GRACE": grace, "LEDGER": str(self._ledger)}
-        env = environment(**self._served.keys, **more)
+        env = environment(**self._served.keys, **more, HEARTBEAT=str(heartbeat))
+        if self._client == "engine":
+            return self.engine_worker(queue)
         with _starting:
             if self._client == "python":
                 program: Any = ForkedProgram("tests.clients.contract_worker", [queue, str(slots)], env, log)
@@ -52,6 +59,17 @@ class Bench:
                     program = subprocess.Popen(command, env=env, stdout=written, stderr=written)
             self._programs.append(program)
         return program
+
+    def engine_worker(self, queue: str) -> ForkedProgram:
+        log = self._folder / f"worker{len(self._programs)}.log"
+        env = environment(HEADWAY_URL=self._served.url, LEDGER=str(self._ledger))
+        with _starting:
+            self._programs.append(ForkedProgram("tests.clients.engine_worker", [queue], env, log))
+        return self._programs[-1]
+
+    def file(self, name: str) -> str:
+        """A path where there is no file yet."""
+        return str(self._folder / name)
 
     @contextmanager
     def proxy(self, fate: Fate) -> Iterator[str]:
@@ -269,6 +287,12 @@ def a_worker_that_left_takes_nothing_more(bench: Bench) -> None:
         assert bench.begins(job) == [[job, 1]]
 
 
+def what_is_taken_off_and_put_back_waits_again(bench: Bench) -> None:
+    bench.worker(QUEUE, heartbeat=_SELDOM_S)
+    bench.engine_worker(KIDS)
+    parked_machines.what_is_taken_off_and_put_back_waits_again(bench.app, bench.begins, bench.file("go"))
+
+
 CONTRACT = [
     a_failed_job_is_tried_again_until_it_succeeds,
     the_cars_of_a_train_run_one_after_another,
@@ -282,17 +306,21 @@ CONTRACT = [
     an_answer_later_than_the_lease_begins_nothing,
     answers_that_get_lost_repeat_nothing,
     a_worker_that_left_takes_nothing_more,
+    what_is_taken_off_and_put_back_waits_again,
 ]
+OF_THE_ENGINE = [what_is_taken_off_and_put_back_waits_again]
+"""What our own worker is held to here, too; the rest is in tests/worker and tests/crash."""
 
 
 def keep(served: Served, client: str, folder: Path) -> None:
-    """Hold this client to the contract, all of it at the same time."""
+    """Hold this client, or the engine, to the contract, all of it at the same time."""
     bench = Bench(served, client, folder)
+    clauses = OF_THE_ENGINE if client == "engine" else CONTRACT
     try:
-        for _ in range(2):
-            bench.worker("common")
-        with ThreadPoolExecutor(len(CONTRACT)) as threads:
-            for each in [threads.submit(clause, bench) for clause in CONTRACT]:
+        for _ in range(0 if client == "engine" else 2):
+            bench.worker("common", heartbeat=_SELDOM_S)
+        with ThreadPoolExecutor(len(clauses)) as threads:
+            for each in [threads.submit(clause, bench) for clause in clauses]:
                 each.result()
     finally:
         bench.close()

@@ -43,11 +43,25 @@ const steps = machine({
   }),
 });
 
+const waits = machine({
+  start: step(z.object({ wait: z.string(), go: z.string() }), ({ wait, go }, ctx) => {
+    append("begin", ctx);
+    if (wait === "signal") return outcome.await("go", { then: "last", timeout: "1h" });
+    if (wait === "sleep") return outcome.sleep("1h", { then: "last" });
+    return outcome.spawn([{ kind: "perform_kid", payload: { go } }], { then: "last" });
+  }),
+  last: step(z.unknown(), (_, ctx) => {
+    append("begin", ctx);
+    return outcome.done([ctx.signals[0]?.payload ?? null, ctx.children.length]);
+  }),
+});
+
 await new Worker(workerClient(), {
   queues: { [queue]: Number(slots) },
   handlers: new Map([
     ["perform", perform],
     ["perform_steps", steps],
+    ["perform_waits", waits],
   ]),
-  heartbeat: 0.3,
+  heartbeat: Number(process.env["HEARTBEAT"]),
 }).run();
