@@ -88,7 +88,7 @@ class JobVerbs(VerbBase):
 
     def audit(self, job_id: str | UUID) -> list[AuditEntry]:
         """What people did to a job, oldest first."""
-        return self._run(self._store.ops.audit(as_id(job_id), tenant_id=self._visible_tenant))
+        return self._read(self._store.ops.audit(as_id(job_id), tenant_id=self._visible_tenant), raw=True)
 
     def audit_log(
         self,
@@ -104,7 +104,7 @@ class JobVerbs(VerbBase):
 
         For the next page give the last one's `id` as `before`. With `after`, those with a higher `id`, oldest first.
         """
-        return self._run(self._audit_log(actor, action, tenant, limit, before, after))
+        return self._read(self._audit_log(actor, action, tenant, limit, before, after), raw=True)
 
     def counts(self, *, most: int | None = None) -> dict[Status, int]:
         """How many jobs are in each status. With `most`, counted up to that many: quick, however many there are."""

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from headway.define.definitions import Definitions
+from headway.model.audit import without_payloads
 from headway.model.event import Event
-from headway.model.job import Attempt, Job, Outcome
+from headway.model.job import Attempt, AuditEntry, Job, Outcome
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
 from headway.model.template import Template
@@ -51,7 +52,8 @@ def masked(value: T, definitions: Definitions) -> T:
 
 
 def masked_for_viewers(value: T, definitions: Definitions) -> T:
-    """The same for those who may only look: results, too, by the names in them."""
+    """The same for those who may only look: results, too, by the names in them, and whole payloads in the audit, which
+    does not know what their kinds call secret."""
     shown: Any = masked(value, definitions)
     match shown:
         case list():
@@ -62,6 +64,8 @@ def masked_for_viewers(value: T, definitions: Definitions) -> T:
             shown = _replaced(shown, result=_mask(shown.result))
         case Outcome():
             shown = _replaced(shown, value=_mask(shown.value))
+        case AuditEntry():
+            shown = without_payloads(shown)
     return shown  # type: ignore[no-any-return]
 
 

@@ -15,7 +15,7 @@ from headway.model.limit import Limit
 from headway.model.status import FINISHED
 from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
-from headway.secrets import mask
+from headway.secrets import REDACTED, mask
 
 
 class AccessNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,14 +61,31 @@ def _shown(action: str, detail: str | None) -> str | None:
     >>> _shown("change", '{"payload":{"to":"ann","password":"hunter2"}}')
     '{"payload":{"to":"ann","password":"[redacted]"}}'
     """
-    if action != "change" or detail is None:
-        return detail
+    return _with(detail, mask) if action == "change" and detail is not None else detail
+
+
+def _with(detail: str, shown: Callable[[Any], Any]) -> str:
+    """The detail of a changed job, which is JSON, as it is shown."""
     try:
         change = msgspec.json.decode(detail)
     except (msgspec.DecodeError, RecursionError):
         return detail
-    shown = mask(change)
-    return detail if shown is change else msgspec.json.encode(shown).decode()
+    found = shown(change)
+    return detail if found is change else msgspec.json.encode(found).decode()
+
+
+def without_payloads(entry: AuditEntry) -> AuditEntry:
+    """The entry for those who may not see what a payload's kind calls secret, which the audit does not know."""
+
+    def veiled(change: Any) -> Any:
+        return {**change, "payload": REDACTED} if isinstance(change, dict) and "payload" in change else change
+
+    changes, detail = entry.changes, entry.detail
+    if changes is not None and "payload" in changes:
+        changes = {**changes, "payload": [REDACTED, REDACTED]}
+    if entry.action == "change" and detail is not None:
+        detail = _with(detail, veiled)
+    return msgspec.structs.replace(entry, changes=changes, detail=detail)
 
 
 def read_entry(row: Sequence[Any], when: Callable[[Any], datetime]) -> AuditEntry:

@@ -109,3 +109,12 @@ def test_a_spilled_value_is_not_for_viewers(
     path = f"/artifacts/{artifact.id}/content"
     assert client(keys["viewer"]).get(path).status_code == 403
     assert json.loads(client(keys["operator"]).get(path).content)["password"] == SECRETS["result"]
+
+
+@pytest.mark.parametrize("path", ["/audit", "/audit/export", "/jobs/{waiting}/audit"])
+def test_the_audit_shows_viewers_no_changed_payload(
+    app: Headway, client: Any, keys: dict[str, str], jobs: dict[str, str], path: str
+) -> None:
+    app.tenant("acme").change(jobs["waiting"], payload={"pin": "hunter3-pin"}, priority=7)
+    operator, viewer = (client(keys[role]).get(path.format(**jobs)).text for role in ("operator", "viewer"))
+    assert ("hunter3-pin" in operator, "hunter3-pin" in viewer) == (True, False)

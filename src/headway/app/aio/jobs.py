@@ -84,7 +84,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
     async def aaudit(self, job_id: str | UUID) -> list[AuditEntry]:
         """What people did to a job, oldest first."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._store.ops.audit(as_id(job_id), tenant_id=self._visible_tenant))
+        return await self._aread(self._store.ops.audit(as_id(job_id), tenant_id=self._visible_tenant), raw=True)
 
     async def aaudit_log(
         self,
@@ -101,7 +101,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         For the next page give the last one's `id` as `before`. With `after`, those with a higher `id`, oldest first.
         """
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._arun(self._audit_log(actor, action, tenant, limit, before, after))
+        return await self._aread(self._audit_log(actor, action, tenant, limit, before, after), raw=True)
 
     async def acounts(self, *, most: int | None = None) -> dict[Status, int]:
         """How many jobs are in each status. With `most`, counted up to that many: quick, however many there are."""
