@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from headway.clock import from_micros
 from headway.model.connector import ConnectorChange
 from headway.model.definition import DefinitionChange
 from headway.model.job import AuditEntry, Change
@@ -16,6 +17,25 @@ from headway.model.status import FINISHED
 from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
 from headway.secrets import REDACTED, mask
+
+_LONGEST = 2_000  # characters of a value that an entry keeps
+_TIMES = frozenset(("start_at", "end_at", "old_secret_ends_at", "scheduled_for", "expires_at"))
+_FLAGS = frozenset(("active", "enabled"))
+_JSON = frozenset(
+    (
+        "payload",
+        "options",
+        "when",
+        "headers",
+        "events",
+        "schema",
+        "enqueuer_may",
+        "tenants",
+        "meta",
+        "tags",
+        "retention",
+    )
+)
 
 
 class AccessNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,11 +52,50 @@ class AccessNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes_of(text: str) -> dict[str, Any]:
-    """The old and the new values of what changed, as they are stored; damaged ones as text."""
+    """The old and the new values of what changed, without what is secret by its name; of damaged ones none.
+
+    >>> changes_of('{"queue":["a","b"],"payload":[{"token":"hunter2"},{"token":null}]}')
+    {'queue': ['a', 'b'], 'payload': [{'token': '[redacted]'}, {'token': None}]}
+    """
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError:
-        return {"": text}
+        return {name: mask(values) for name, values in msgspec.json.decode(text, type=dict[str, Any]).items()}
+    except (msgspec.DecodeError, RecursionError):
+        return {"": REDACTED}
+
+
+def values_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+    """The old and the new value of each field of `after` that differs, as JSON; None if none does. Both are as SQLite
+    stores them. Of a long or damaged value only its length is kept.
+
+    >>> values_changed({"queue": "a", "enabled": 1, "payload": "{}"}, {"enabled": 0, "payload": '{"n":1.50}'})
+    '{"enabled":[true,false],"payload":[{},{"n":1.50}]}'
+    """
+    changed = {
+        name: [_kept(name, before.get(name)), _kept(name, value)]
+        for name, value in after.items()
+        if value != before.get(name) and name != "next_fire_at"
+    }
+    return msgspec.json.encode(changed).decode() if changed else None
+
+
+def _kept(name: str, value: Any) -> Any:
+    """A stored value as the entry has it."""
+    if value is None:
+        return None
+    if name in _TIMES:
+        return from_micros(value)
+    if name in _FLAGS:
+        return bool(value)
+    text = value if name in _JSON else msgspec.json.encode(value).decode()
+    return f"{len(text)} characters" if len(text) > _LONGEST or not _is_json(text) else msgspec.Raw(text.encode())
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def show_changes(changes: dict[str, Any] | None) -> str:

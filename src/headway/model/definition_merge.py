@@ -13,6 +13,7 @@ import msgspec
 from headway.model.definition import FIELDS, Definition, NewDefinition
 
 COLUMNS = (*(name for name in Definition.__struct_fields__ if name != "tenant_ids"), "code")
+CHANGEABLE = (*FIELDS, "active")
 _NOTHING = msgspec.Raw(b"null")
 
 
@@ -41,7 +42,7 @@ _decode_code = msgspec.json.Decoder(_Code).decode
 
 def declared(row: Mapping[str, Any] | None, said: NewDefinition, now: int) -> dict[str, Any]:
     """The row after a worker declared the kind: its values, except those that an operator changed."""
-    row = row or _unwritten(said.kind, now)
+    row = row or unwritten(said.kind, now)
     kept = _changed(row)
     return {**row, **{name: value for name, value in _said(said).items() if name not in kept}}
 
@@ -50,7 +51,7 @@ def changed(
     row: Mapping[str, Any] | None, kind: str, values: Mapping[str, Any], reset: Iterable[str], now: int
 ) -> dict[str, Any]:
     """The row after an operator set these values, and let the fields of `reset` follow the code again."""
-    row = row or _unwritten(kind, now)
+    row = row or unwritten(kind, now)
     names = (_changed(row) - set(reset)) | (values.keys() & set(FIELDS))
     text = msgspec.json.encode([name for name in FIELDS if name in names]).decode()
     if "tenants" in values:
@@ -58,7 +59,7 @@ def changed(
     return {**row, **_back_to_code(row, reset), **values, "changed": text}
 
 
-def _unwritten(kind: str, now: int) -> dict[str, Any]:
+def unwritten(kind: str, now: int) -> dict[str, Any]:
     """The row of a kind that has none."""
     said = _said(NewDefinition(kind=kind))
     row = {"kind": kind, "active": 1, "changed": "[]", "revision": 0, "created_at": now, "updated_at": now}

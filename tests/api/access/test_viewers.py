@@ -117,4 +117,6 @@ def test_the_audit_shows_viewers_no_changed_payload(
 ) -> None:
     app.tenant("acme").change(jobs["waiting"], payload={"pin": "hunter3-pin"}, priority=7)
     operator, viewer = (client(keys[role]).get(path.format(**jobs)).text for role in ("operator", "viewer"))
-    assert ("hunter3-pin" in operator, "hunter3-pin" in viewer) == (True, False)
+    for secret in (SECRETS["marked"], "hunter3-pin"):
+        assert (secret in operator, secret in viewer) == (True, False)
+    assert '"priority":[100,7]' in viewer

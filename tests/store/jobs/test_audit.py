@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from datetime import datetime
 
 import pytest
 
 from headway.clock import to_micros
 from headway.errors import InvalidJob
 from headway.model.actor import as_actor
+from headway.model.connector import ConnectorChange
+from headway.model.definition import DefinitionChange
 from headway.model.ids import new_id
+from headway.model.template import TemplateChange
+from headway.model.trigger import TriggerChange
 from headway.store.ops import Ops
+from tests.store.triggers.trigger_calls import new_connector, new_schedule, new_template
 from tests.tenant_ids import tenant_id
 
 ONE, TWO = new_id(), new_id()
@@ -154,3 +160,77 @@ def test_a_changed_payload_shows_no_secret(db):
     db.change(job.id, payload='{"to": "ann", "password": "hunter2"}', actor="ann")
     (entry,) = db.audit(job.id)
     assert ("hunter2" in entry.detail, "ann" in entry.detail, entry.action) == (False, True, "change")
+
+
+LONG = "x" * 2_001
+
+
+def changes(db):
+    entry = db.audit_log(limit=1)[0]
+    return entry.action, entry.changes
+
+
+def test_a_changed_setting_keeps_its_old_and_new_values(db):
+    template = db.create_template(
+        new_template(kind="a", payload='{"n": 1, "token": "t-1"}', description="old"), actor="ann"
+    )
+    given = TemplateChange(kind="b", payload='{"n": 2, "token": "t-2"}', description="old")
+    db.run(db.ops.change_template(template.id, given, tenant_id=None, actor="ann"))
+    assert changes(db) == (
+        "template.changed",
+        {"kind": ["a", "b"], "payload": [{"n": 1, "token": "[redacted]"}, {"n": 2, "token": "[redacted]"}]},
+    )
+    schedule = db.create_trigger(new_schedule(cron="0 2 * * *"))
+    at = db.after(60_000)
+    change = TriggerChange(cron="0 3 * * *", enabled=False, end_at=at, next_fire_at=None)
+    db.run(db.ops.change_trigger(schedule.id, change, tenant_id=None, actor="ann"))
+    action, found = changes(db)
+    assert (action, datetime.fromisoformat(found.pop("end_at")[1])) == ("trigger.changed", at)
+    assert found == {"cron": ["0 2 * * *", "0 3 * * *"], "enabled": [True, False]}
+    connector = db.run(db.ops.create_connector(new_connector(url="https://a.example"), actor="ann"))
+    db.run(db.ops.change_connector(connector.id, ConnectorChange(url="https://b.example"), tenant_id=None, actor="ann"))
+    assert changes(db) == ("connector.changed", {"url": ["https://a.example", "https://b.example"]})
+
+
+def test_a_changed_definition_keeps_its_old_and_new_values(db):
+    for change, expected in (
+        (DefinitionChange(queue="slow", active=False), {"queue": ["default", "slow"], "active": [True, False]}),
+        (DefinitionChange(tenants=("acme",), schema="{}"), {"tenants": [None, ["acme"]], "schema": [None, {}]}),
+        (DefinitionChange(reset=("queue", "schema")), {"queue": ["slow", "default"], "schema": [{}, None]}),
+        (DefinitionChange(description=LONG), {"description": ["", "2003 characters"]}),
+        (DefinitionChange(description=LONG), None),
+    ):
+        db.run(db.ops.change_definition("mail", change, actor="ann"))
+        assert changes(db) == ("definition.changed", expected)
+
+
+def test_a_changed_limit_retention_and_zone_keep_their_old_and_new_values(db):
+    for values, expected in (
+        ({"max_running": 3}, {"max_running": [None, 3]}),
+        (
+            {"max_running": 2, "rate_count": 5, "rate_period_ms": 1000},
+            {"max_running": [3, 2], "rate_count": [None, 5], "rate_period_ms": [None, 1000]},
+        ),
+        ({}, {"max_running": [2, None], "rate_count": [5, None], "rate_period_ms": [1000, None]}),
+    ):
+        db.limit("kind", "mail", **values)
+        assert changes(db) == ("limit", expected)
+    for retention, expected in (({"dead": 7}, [None, {"dead": 7}]), (None, [{"dead": 7}, None])):
+        db.run(db.ops.set_retention("mail", retention, actor="ann"))
+        assert changes(db) == ("retention", {"retention": expected})
+    job = db.enqueue(tenant="acme")
+    for tz, expected in (("Europe/Berlin", [None, "Europe/Berlin"]), (None, ["Europe/Berlin", None])):
+        db.run(db.ops.set_tenant_zone(db.job(job.id).tenant_id, tz, actor="ann"))
+        assert changes(db) == ("tenant.changed", {"tz": expected})
+
+
+def test_a_changed_job_keeps_its_old_and_new_values(db):
+    job = db.enqueue(payload='{"to": "ann", "password": "p-1"}', meta='{"n": 1}', tags=("a",))
+    db.change(job.id, priority=7, payload='{"to": "bob", "password": "p-2"}', tags=("a", "b"), actor="ann")
+    assert changes(db)[1] == {
+        "priority": [100, 7],
+        "payload": [{"to": "ann", "password": "[redacted]"}, {"to": "bob", "password": "[redacted]"}],
+        "tags": [["a"], ["a", "b"]],
+    }
+    db.change(job.id, meta=None, actor="ann")
+    assert changes(db)[1] == {"meta": [{"n": 1}, None]}

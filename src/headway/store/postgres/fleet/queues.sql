@@ -90,14 +90,19 @@ create function headway.set_retention(p_queue text, p_retention jsonb, p_actor t
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_old jsonb;
 begin
   perform pg_advisory_xact_lock(headway.setting_lock('queue ' || p_queue));
+  select q.retention into v_old from headway.queues q where q.name = p_queue;
   insert into headway.queues (name, retention)
   values (p_queue, p_retention)
   on conflict (name) do update
     set retention = excluded.retention;
-  insert into headway.audit (at, actor, action, detail)
+  insert into headway.audit (at, actor, action, changes, detail)
   values (headway.now(), p_actor, 'retention',
+          headway.values_changed(
+            json_build_object('retention', v_old), json_build_object('retention', p_retention), '{"retention": 0}'),
           p_queue || ': ' || coalesce(
             (select string_agg(s.name || ' ' || (p_retention ->> s.name) || ' ms', ', ' order by s.n)
                from unnest(array['succeeded', 'failed', 'dead', 'canceled']) with ordinality as s (name, n)

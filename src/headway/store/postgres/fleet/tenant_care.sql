@@ -89,11 +89,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_name text := headway.lock_tenant(p_tenant);
+  v_old text := (select t.tz from headway.tenants t where t.id = p_tenant);
 begin
   update headway.tenants t set tz = p_tz where t.id = p_tenant and t.tz is distinct from p_tz;
   if found then
-    insert into headway.audit (tenant_id, at, actor, action, detail)
-    values (p_tenant, headway.now(), p_actor, 'tenant.changed', v_name || ': tz ' || coalesce(p_tz, 'none'));
+    insert into headway.audit (tenant_id, at, actor, action, detail, changes)
+    values (p_tenant, headway.now(), p_actor, 'tenant.changed', v_name || ': tz ' || coalesce(p_tz, 'none'),
+            headway.values_changed(json_build_object('tz', v_old), json_build_object('tz', p_tz), '{"tz": 0}'));
   end if;
 end
 $$;

@@ -26,6 +26,7 @@ declare
   v_tenant uuid := headway.acting_tenant(p_tenant);
   v_set jsonb := p_change::jsonb;
   v_job headway.jobs;
+  v_old json;
   v_tags text[] := headway.checked_tags(headway.texts(nullif(p_change::jsonb -> 'tags', 'null')));
 begin
   perform headway.check_json('payload', p_change -> 'payload'), headway.check_json('meta', p_change -> 'meta', 65536);
@@ -58,6 +59,7 @@ begin
     raise exception 'queue name % is not valid: 1 to 128 letters, digits and . _ - : /', v_set ->> 'queue'
       using errcode = 'HW004';
   end if;
+  v_old := headway.changeable(v_job);
   if not headway.trusted() and v_set ?| '{queue,timeout_ms}' then
     v_set := headway.restrict_change(v_job.kind, v_set);
   end if;
@@ -109,10 +111,24 @@ begin
       p_id, v_job.unique_key, headway.holder(v_job)
       using errcode = 'HW001', detail = coalesce(headway.holder(v_job), p_id)::text;
   end;
-  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
-  values (v_job.tenant_id, p_id, v_now, p_actor, 'change', p_change::text);
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail, changes)
+  select j.tenant_id, p_id, v_now, p_actor, 'change', p_change::text,
+         headway.values_changed(v_old, headway.changeable(j), v_old)
+    from headway.jobs j
+   where j.id = p_id;
   return v_job.status;
 end
+$$;
+
+-- What can be changed of a job.
+create function headway.changeable(p_job headway.jobs) returns json
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select json_build_object(
+    'priority', p_job.priority, 'queue', p_job.queue, 'max_attempts', p_job.max_attempts, 'max_losses', p_job.max_losses,
+    'timeout_ms', p_job.timeout_ms, 'scheduled_for', p_job.scheduled_for, 'expires_at', p_job.expires_at,
+    'payload', p_job.payload, 'meta', p_job.meta, 'tags', p_job.tags)
 $$;
 
 -- Lock a job, trigger, template, connector, tenant, worker (by id), definition (by kind) or setting ("queue mail") until the

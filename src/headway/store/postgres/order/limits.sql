@@ -24,9 +24,11 @@ set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz := headway.now();
+  v_old headway.limits;
 begin
   perform pg_advisory_xact_lock(headway.setting_lock(p_scope || ' ' || p_name));
   perform headway.lock_limit(p_scope, p_name);
+  select l.* into v_old from headway.limits l where l.scope = p_scope and l.name = p_name;
   perform headway.refuse_suspended(l.name::uuid)
      from headway.limits l
     where l.scope = p_scope and l.name = p_name and l.suspended;
@@ -80,8 +82,12 @@ begin
     perform headway.readmit_tenants(array[p_name::uuid]);
   end if;
   update headway.buckets b set wake_at = null where p_scope = 'kind' and b.key = headway.rate_key(null, p_name, null);
-  insert into headway.audit (at, actor, action, detail)
+  insert into headway.audit (at, actor, action, changes, detail)
   values (v_now, p_actor, 'limit',
+          headway.values_changed(
+            row_to_json(v_old),
+            (select row_to_json(l) from headway.limits l where l.scope = p_scope and l.name = p_name),
+            '{"max_running": 0, "rate_count": 0, "rate_period_ms": 0, "rate_burst": 0, "max_pending": 0, "max_bytes": 0, "max_events": 0, "max_schedules": 0, "max_group": 0, "max_fan_out": 0}'),
           p_scope || ' ' || p_name || ': '
           || coalesce(nullif(concat_ws(', ', 'max_running ' || p_max_running,
                                 'rate ' || p_rate_count || ' in ' || p_rate_period_ms || ' ms',

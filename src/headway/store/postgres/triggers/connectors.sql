@@ -111,8 +111,9 @@ begin
       get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
       raise exception using errcode = 'HW004', message = headway.not_valid('connector', v_new.name, v_constraint, v_message);
   end;
-  insert into headway.audit (tenant_id, at, actor, action, detail)
-  values (v_old.tenant_id, v_now, p_actor, 'connector.changed', headway.fields_changed(v_old.name, p_change));
+  insert into headway.audit (tenant_id, at, actor, action, detail, changes)
+  values (v_old.tenant_id, v_now, p_actor, 'connector.changed', headway.fields_changed(v_old.name, p_change),
+          headway.values_changed(row_to_json(v_old), row_to_json(v_new), p_change));
   return true;
 end
 $$;

@@ -14,6 +14,7 @@ declare
   v_default constant json := '{"description": "", "schema": null, "timeout_ms": null, "max_attempts": 5, "queue": "default", "enqueuer_may": {}, "tenants": null}';
   v_now timestamptz := headway.now();
   v_reset text[] := headway.texts((p_change -> 'reset')::jsonb);
+  v_old headway.definitions;
   v_row headway.definitions;
   v_code json;
   v_constraint text;
@@ -23,6 +24,7 @@ begin
   values (p_kind, v_now, v_now, 0)
   on conflict do nothing;
   select d.* into strict v_row from headway.definitions d where d.kind = p_kind for update;
+  v_old := v_row;
   v_code := coalesce(v_row.code, v_default);
   if v_reset is not null then
     v_row := json_populate_record(
@@ -57,8 +59,9 @@ begin
          revision = d.revision + 1,
          updated_at = v_now
    where d.kind = p_kind;
-  insert into headway.audit (at, actor, action, detail)
-  values (v_now, p_actor, 'definition.changed', headway.fields_changed(p_kind, p_change));
+  insert into headway.audit (at, actor, action, detail, changes)
+  values (v_now, p_actor, 'definition.changed', headway.fields_changed(p_kind, p_change),
+          headway.values_changed(row_to_json(v_old), row_to_json(v_row), p_change));
 exception when check_violation or not_null_violation or data_exception or statement_too_complex then
   get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
   raise exception using errcode = 'HW004', message = headway.not_valid('definition', p_kind, v_constraint, v_message);
@@ -80,6 +83,34 @@ as $$
                else c.key
              end as words
     ) w
+$$;
+
+-- A value as the audit keeps it.
+create function headway.kept_value(p_value json) returns json
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$ select case when length(p_value::text) > 2000 then to_json(length(p_value::text) || ' characters') else p_value end $$;
+
+-- What the audit keeps of a change: the old and the new value of each field that it named and that differs, as JSON;
+-- null if none does, or if a row is damaged so that its JSON cannot be read. Of a long value only its length is kept.
+-- Both are rows as JSON.
+create function headway.values_changed(p_old json, p_new json, p_change json) returns text
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (
+    select json_object_agg(
+             f.name, json_build_array(headway.kept_value(p_old -> f.name), headway.kept_value(p_new -> f.name)) order by f.name)
+      from (select k.name
+              from json_object_keys(p_change) as k (name)
+             where k.name not in ('of_revision', 'reset', 'next_fire_at')
+             union
+            select r.name from unnest(headway.texts((p_change -> 'reset')::jsonb)) as r (name)) f
+     where coalesce((p_old -> f.name)::text, 'null') <> coalesce((p_new -> f.name)::text, 'null'));
+exception when data_exception or statement_too_complex then
+  return null;
+end
 $$;
 
 -- Delete a definition, with what an operator changed; false if there is none. Audited.

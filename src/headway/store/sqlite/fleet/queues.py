@@ -16,7 +16,7 @@ from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.decode import show_json
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.audit import record_if_changed, record_setting
+from headway.store.sqlite.jobs.audit import record_change, record_if_changed
 
 _SQL = statements("fleet/queues")
 
@@ -40,8 +40,11 @@ class QueueVerbs(Verbs):
     def set_retention(self, queue: str, retention: Mapping[str, int] | None, *, actor: str | None) -> Op[None]:
         def steps() -> Steps[None]:
             text = None if retention is None else msgspec.json.encode(retention).decode()
+            rows = yield Statement(_SQL["retention"], (queue,))
             yield Statement(_SQL["set_retention"], (queue, text))
-            yield record_setting(self._clock.now(), audit.retention_set(queue, retention), actor, "retention")
+            values = audit.values_changed({"retention": rows[0][0] if rows else None}, {"retention": text})
+            detail = audit.retention_set(queue, retention)
+            yield record_change(self._clock.now(), None, None, actor, "retention", detail, values)
 
         return SqliteOp(steps, writes=True)
 

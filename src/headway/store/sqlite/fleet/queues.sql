@@ -312,6 +312,11 @@ set paused_at = null,
 where name = ?1
   and paused_at is not null;
 
+-- name: retention
+select retention
+from queues
+where name = ?1;
+
 -- name: set_retention
 insert into queues (name, retention)
 values (?1, ?2)

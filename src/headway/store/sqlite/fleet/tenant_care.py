@@ -12,7 +12,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import add_tenants, check_names_free
 from headway.store.sqlite.jobs.artifacts import delete_artifacts
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record, record_change
 from headway.store.sqlite.order.limit_waiters import readmit_tenant
 
 _SQL = statements("fleet/tenant_care")
@@ -92,10 +92,11 @@ class TenantCareVerbs(Verbs):
     def set_tenant_zone(self, tenant_id: str, tz: str | None, *, actor: str | None) -> Op[None]:
         def steps() -> Steps[None]:
             name, _ = yield from _known(tenant_id)
+            ((before,),) = yield Statement(_SQL["zone"], (tenant_id,))
             if (yield Statement(_SQL["set_zone"], (tenant_id, tz))):
-                yield record(
-                    self._clock.now(), tenant_id, None, actor, "tenant.changed", audit.tenant_zone_set(name, tz)
-                )
+                values = audit.values_changed({"tz": before}, {"tz": tz})
+                detail = audit.tenant_zone_set(name, tz)
+                yield record_change(self._clock.now(), tenant_id, None, actor, "tenant.changed", detail, values)
 
         return SqliteOp(steps, writes=True)
 

@@ -26,6 +26,11 @@ update tenants
 set slug = ?2
 where id = ?1;
 
+-- name: zone
+select tz
+from tenants
+where id = ?1;
+
 -- name: set_zone
 update tenants
 set tz = ?2

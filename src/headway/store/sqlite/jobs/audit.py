@@ -73,6 +73,19 @@ def record(
     return Statement(_SQL["record"], (now, tenant_id, job_id, actor, action, detail, *origin(actor)))
 
 
+def record_change(
+    now: int,
+    tenant_id: str | None,
+    job_id: str | None,
+    actor: str | None,
+    action: str,
+    detail: str | None,
+    changes: str | None,
+) -> Statement:
+    """The same with the old and the new values."""
+    return Statement(_SQL["record_change"], (now, tenant_id, job_id, actor, action, detail, changes, *origin(actor)))
+
+
 def record_all(entries: Sequence[Row]) -> Batch:
     """Entries, each with the arguments of `record`."""
     return Batch(_SQL["record"], [(*entry, *origin(entry[3])) for entry in entries])

@@ -4,6 +4,10 @@
 insert into audit (at, tenant_id, job_id, actor, action, detail, request_id, address, actor_name)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
+-- name: record_change
+insert into audit (at, tenant_id, job_id, actor, action, detail, changes, request_id, address, actor_name)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
 -- name: of_job
 select at, actor, action, detail, id, job_id, tenant_id, request_id, address, actor_name, changes, seal,
   nullif(lower(hex(hash)), ''), erased_at

@@ -17,7 +17,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.ops.jobs import LockedNoun
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record_change
 from headway.store.sqlite.jobs.insert import names_text, renew_tags
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
@@ -64,11 +64,12 @@ def change_job(
     rows = yield Statement(_SQL["changing"], (job_id, tenant_id))
     if not rows:
         return None
-    rowid, tenant, status, fence, position, key, scope, tags, machine, *current = rows[0]
+    rowid, tenant, status, fence, position, key, scope, tags, machine, meta, *current = rows[0]
     check_changeable(job_id, status, fence, change, retried=retried, machine=bool(machine))
-    yield from _label(rowid, job_id, tags, change)
+    before = dict(zip(_CHANGEABLE, current, strict=True)) | {"meta": meta, "tags": tags}
+    labels = yield from _label(rowid, job_id, tags, change)
     if only_labels(change):
-        yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
+        yield _recorded(now, tenant, job_id, actor, change, before, labels)
         return status  # type: ignore[no-any-return]
     leaving = yield from leaving_jobs([rowid])
     moved = timed(change, now)
@@ -81,19 +82,36 @@ def change_job(
     queued_at = now if to == "queued" and moved.scheduled_for is not msgspec.UNSET else None
     yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
     yield guard_queues_of([rowid])
-    yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
+    yield _recorded(now, tenant, job_id, actor, change, before, values | labels)
     if status == "queued" and (to != status or values["queue"] != leaving[rowid].queue):
         yield from follow([Departure(leaving[rowid], to)], now=now)
     return to
 
 
-def _label(rowid: int, job_id: str, tags: str | None, change: Change) -> Steps[None]:
-    """Set its meta and tags."""
+def _label(rowid: int, job_id: str, tags: str | None, change: Change) -> Steps[dict[str, Any]]:
+    """Set its meta and tags; gives those that were set, as stored."""
+    labels: dict[str, Any] = {}
     if change.meta is not msgspec.UNSET:
+        labels["meta"] = change.meta
         yield Statement(_SQL["meta"], (rowid, change.meta))
     if not isinstance(change.tags, msgspec.UnsetType):
-        yield Statement(_SQL["tags"], (rowid, names_text(change.tags)))
+        labels["tags"] = names_text(change.tags)
+        yield Statement(_SQL["tags"], (rowid, labels["tags"]))
         yield from renew_tags(job_id, tags)
+    return labels
+
+
+def _recorded(
+    now: int,
+    tenant: str,
+    job_id: str,
+    actor: str | None,
+    change: Change,
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> Statement:
+    values = audit.values_changed(before, after)
+    return record_change(now, tenant, job_id, actor, "change", audit.job_changed(change), values)
 
 
 def _given(change: Change) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 -- name: changing
 select
-  rowid, tenant_id, status, fence, position, unique_key, unique_scope, tags, step is not null,
+  rowid, tenant_id, status, fence, position, unique_key, unique_scope, tags, step is not null, meta,
   priority, queue, max_attempts, max_losses, timeout_ms, scheduled_for, expires_at, payload
 from jobs
 where id = ?1

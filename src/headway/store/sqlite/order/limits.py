@@ -9,7 +9,7 @@ from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, let
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
-from headway.store.sqlite.jobs.audit import record_setting
+from headway.store.sqlite.jobs.audit import record_change
 from headway.store.sqlite.jobs.quotas import refuse_suspended
 from headway.store.sqlite.order.capacity import running_of
 from headway.store.sqlite.order.limit_waiters import ALL, admit, limited_keys, readmit_tenant
@@ -25,6 +25,7 @@ class LimitVerbs(Verbs):
         def steps() -> Steps[None]:
             if limit.scope == "tenant":
                 yield from refuse_suspended([limit.name])
+            before = yield Statement(_SQL["limit"], (limit.scope, limit.name))
             if limit.empty:
                 yield Statement(_SQL["remove"], (limit.scope, limit.name))
             else:
@@ -36,7 +37,13 @@ class LimitVerbs(Verbs):
                 many = limit.max_pending if bounded else _METERED_AT_ONCE
                 yield Statement(_SQL["meter"], (limit.name, many))
             yield from _admit_under(limit)
-            yield record_setting(self._clock.now(), audit.limit_set(limit), actor, "limit")
+            names = Limit.__struct_fields__
+            values = audit.values_changed(
+                dict(zip(names, before[0], strict=True)) if before else {},
+                dict(zip(names[2:], _row(limit)[2:], strict=True)),
+            )
+            detail = audit.limit_set(limit)
+            yield record_change(self._clock.now(), None, None, actor, "limit", detail, values)
 
         return SqliteOp(steps, writes=True)
 

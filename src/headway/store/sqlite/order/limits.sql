@@ -63,6 +63,14 @@ where rowid in (
   limit ?2
 );
 
+-- name: limit
+select
+  scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending, max_bytes, max_events, max_schedules,
+  max_group, max_fan_out
+from limits
+where scope = ?1
+  and name = ?2;
+
 -- name: limits
 select
   scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending, max_bytes, max_events, max_schedules,

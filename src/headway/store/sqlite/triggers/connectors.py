@@ -15,7 +15,7 @@ from headway.store.sqlite.engine.decode import to_connector
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record, record_change
 
 _SQL = statements("triggers/connectors")
 _CHANGEABLE = tuple(name for name in ConnectorChange.__struct_fields__ if name != "of_revision")
@@ -57,7 +57,8 @@ class ConnectorVerbs(Verbs):
                 yield from _refuse_taken(tenant, after["name"])
             yield Statement(_SQL["change"], (connector_id, *after.values(), now))
             detail = audit.fields_changed(before["name"], change)
-            yield record(now, tenant, None, actor, "connector.changed", detail)
+            values = audit.values_changed(before, after)
+            yield record_change(now, tenant, None, actor, "connector.changed", detail, values)
             return (yield from _read([connector_id]))[0]
 
         return SqliteOp(steps, writes=True)

@@ -8,14 +8,14 @@ from typing import Any
 from headway.model import audit
 from headway.model.checks import check_declaration, check_definition_change
 from headway.model.definition import Definition, DefinitionChange, NewDefinition
-from headway.model.definition_merge import COLUMNS, changed, declared
+from headway.model.definition_merge import CHANGEABLE, COLUMNS, changed, declared, unwritten
 from headway.model.trigger import Declaration, NewTrigger, identified, redeclared
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_definition
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants, named
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record, record_change
 from headway.store.sqlite.triggers.triggers import (
     declared_again,
     find_trigger,
@@ -37,7 +37,9 @@ class DefinitionVerbs(Verbs):
             before = (yield from _rows([kind])).get(kind)
             row = changed(before, kind, given(change, but=("reset",)), change.reset, now)
             yield from _write(row, now)
-            yield record(now, None, None, actor, "definition.changed", audit.fields_changed(kind, change))
+            values = audit.values_changed(before or unwritten(kind, now), {name: row[name] for name in CHANGEABLE})
+            detail = audit.fields_changed(kind, change)
+            yield record_change(now, None, None, actor, "definition.changed", detail, values)
             return (yield from _stored([kind]))[0]
 
         return SqliteOp(steps, writes=True)

@@ -14,7 +14,7 @@ from headway.store.sqlite.engine.decode import to_template
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record, record_change
 
 _SQL = statements("triggers/templates")
 _CHANGEABLE = TemplateChange.__struct_fields__
@@ -53,7 +53,8 @@ class TemplateVerbs(Verbs):
                 yield from _refuse_taken(tenant, after["name"])
             yield Statement(_SQL["change"], (template_id, *after.values(), now))
             detail = audit.fields_changed(before["name"], change)
-            yield record(now, tenant, None, actor, "template.changed", detail)
+            values = audit.values_changed(before, after)
+            yield record_change(now, tenant, None, actor, "template.changed", detail, values)
             return (yield from read_templates([template_id]))[template_id]
 
         return SqliteOp(steps, writes=True)

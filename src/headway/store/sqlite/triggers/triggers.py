@@ -21,7 +21,7 @@ from headway.store.sqlite.engine.decode import to_trigger
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
-from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.audit import record, record_change
 from headway.store.sqlite.jobs.quotas import check_schedules
 
 _SQL = statements("triggers/triggers")
@@ -67,7 +67,8 @@ class TriggerVerbs(Verbs):
                 yield from _refuse_taken(tenant, type_, after["name"])
             yield write_trigger(trigger_id, after, now)
             detail = audit.fields_changed(before["name"], change)
-            yield record(now, tenant, None, actor, "trigger.changed", detail)
+            values = audit.values_changed(before, after)
+            yield record_change(now, tenant, None, actor, "trigger.changed", detail, values)
             return (yield from read_triggers([trigger_id]))[trigger_id]
 
         return SqliteOp(steps, writes=True)
