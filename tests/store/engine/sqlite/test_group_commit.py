@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headway.errors import Duplicate, StoreError
+from headway.store.patience import comes_last
 from headway.store.sqlite import SqliteStore
 from tests.store.engine.sqlite.sqlite_processes import Locked, count, enqueue, job, process, wait
 
@@ -56,6 +57,58 @@ def test_waiting_ops_share_one_commit_and_one_that_fails_fails_alone(store):
     assert isinstance(answers[3], StoreError)
     assert [len(answer) for answer in answers[4:]] == [1] * 20
     assert count(store) == 2 + 1 + 2 + 20
+
+
+def test_ops_that_come_last_let_others_pass_and_have_a_turn(store):
+    commits = Commits(store)
+    order: list[str] = []
+
+    async def enqueue_as(name: str, last: bool) -> None:
+        comes_last.set(last)
+        await store.arun(store.ops.enqueue([job()]))
+        order.append(name)
+
+    async def main() -> None:
+        writer = store._live.writer
+        assert writer.pause(60)
+        waiting = [asyncio.create_task(enqueue_as("large", True)) for _ in range(2)]
+        await asyncio.sleep(0.05)  # the thread has taken the first
+        waiting += [asyncio.create_task(enqueue_as("small", False)) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        writer.resume()
+        await asyncio.gather(*waiting)
+        assert order == ["small"] * 5 + ["large"] * 2
+        assert commits.count == 3
+        order.clear()
+        stop = asyncio.Event()
+
+        async def storm() -> None:
+            while not stop.is_set():
+                await enqueue_as("small", False)
+
+        storms = [asyncio.create_task(storm()) for _ in range(20)]
+        await asyncio.wait_for(enqueue_as("large", True), 30)
+        stop.set()
+        await asyncio.gather(*storms)
+
+    asyncio.run(main())
+
+
+def test_an_op_that_comes_last_is_written_when_the_writer_stops(store):
+    enqueue(store)
+
+    async def main() -> None:
+        comes_last.set(True)
+        writer = store._live.writer
+        assert writer.pause(60)
+        waiting = [asyncio.ensure_future(store.arun(store.ops.enqueue([job()]))) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        writer.resume()
+        await asyncio.to_thread(writer.stop)
+        await asyncio.wait_for(asyncio.gather(*waiting), 30)
+
+    asyncio.run(main())
+    assert count(store) == 4
 
 
 def test_ops_that_come_while_another_process_has_the_lock_share_the_next_commit(store, path, library):

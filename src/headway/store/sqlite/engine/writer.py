@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 from headway.errors import HeadwayError, StoreError
 from headway.store.ops import Steps
-from headway.store.patience import lock_patience_s
+from headway.store.patience import comes_last, lock_patience_s
 from headway.store.run import drive
 from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S, Patience, explain, is_busy, is_of_the_file
@@ -26,6 +27,7 @@ _GROWTH = 1.05  # of the thread's, for whose ops many wait
 _LONG_WRITE_S = 0.1
 """After a write that took longer, the writer pauses for a moment: SQLite has no queue for its lock, so other processes,
 which have been trying for it at intervals, would lose to one that writes much without a break."""
+_MOST_PASSED = 8  # groups of others that pass an op which comes last
 
 
 class _Request:
@@ -37,6 +39,7 @@ class _Request:
     loop: asyncio.AbstractEventLoop | None = None
     future: asyncio.Future[Any] | None = None
     patience_s = float("inf")  # for a lock whose holder writes nothing
+    comes_last = False
 
     def __init__(self, steps: Callable[[], Steps[Any]]) -> None:
         self.steps = steps
@@ -53,12 +56,16 @@ class Writer:
     A thread writes the queued ops, so that an event loop never waits for the disk. A blocking caller that finds the
     writer idle runs its op itself, which saves two thread switches. It never runs other callers' ops, so that a signal
     that interrupts it fails only its own.
+
+    Ops that come last are written alone, when others do not wait: in their group these would wait as long as they take.
     """
 
     def __init__(self, file: File) -> None:
         self._file = file
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._turn = threading.Lock()  # its holder may use the connection
+        self._later: deque[_Request] = deque()  # those that come last
+        self._passed = 0  # groups since they wait
         self._next = False  # the thread has ops and waits for its turn
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -89,6 +96,7 @@ class Writer:
         request.loop = asyncio.get_running_loop()
         request.future = request.loop.create_future()
         request.patience_s = lock_patience_s.get()
+        request.comes_last = comes_last.get()
         self._submit(request)
         value: T = await request.future
         return value
@@ -131,7 +139,7 @@ class Writer:
 
     def _work(self) -> None:
         self._going = True
-        while self._going:
+        while self._going or self._later:
             group = self._next_group()
             if group:
                 self._next = True
@@ -144,10 +152,17 @@ class Writer:
                     time.sleep(LONGEST_PAUSE_S)
 
     def _next_group(self) -> list[_Request]:
-        """Waits for ops and gives all that are queued."""
+        """Waits for ops and gives all that are queued; one that comes last, alone."""
         group: list[_Request] = []
-        self._add(group, self._queue.get())
-        self._add_queued(group)
+        if self._passed > _MOST_PASSED or not self._later:
+            self._passed = 0
+        if not self._later:
+            self._add(group, self._queue.get())
+        self._passed += 1
+        if self._passed <= _MOST_PASSED or not self._later:
+            self._add_queued(group)
+        if not group and self._later:
+            group.append(self._later.popleft())
         return group
 
     def _add_queued(self, group: list[_Request]) -> None:
@@ -155,11 +170,15 @@ class Writer:
             try:
                 self._add(group, self._queue.get_nowait())
             except Empty:
-                return
+                break
+        if len(group) > 1 and group[0].comes_last and self._passed <= _MOST_PASSED:
+            self._later.appendleft(group.pop(0))  # it has waited for the lock, and others have come
 
     def _add(self, group: list[_Request], request: _Request | None) -> None:
         if request is None:
             self._going = False  # the thread ends after this group
+        elif request.comes_last:
+            self._later.append(request)
         else:
             group.append(request)
 
