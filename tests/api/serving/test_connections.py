@@ -257,6 +257,17 @@ def test_a_body_that_was_refused_is_not_read_to_its_end(port: int, monkeypatch: 
         assert (answer[:12], taken >= 0) == (b"HTTP/1.1 401", True), "sent bit by bit"
 
 
+def test_the_rest_of_a_refused_body_is_read_slowly(port: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(connection, "HEAD_S", 20)
+    monkeypatch.setattr(connection, "DISCARDED_PER_S", 4 * 2**20)
+    head = b"POST /api/v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % 2**23
+    last = b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+    began = time.monotonic()
+    both = said(port, head, bytes(2**23), last).split(b"HTTP/1.1 ")
+    assert [each[:3] for each in both[1:]] == [b"401", b"200"]
+    assert 1.5 < time.monotonic() - began < 15
+
+
 def test_a_connection_goes_on_after_a_refused_body_and_ends_when_nothing_comes(port: int) -> None:
     head = b"POST /api/v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Length: 1000\r\n\r\n"
     for rest in (bytes(1_000), b"", b"1"):

@@ -22,6 +22,9 @@ LARGEST_HEAD = 65_536
 MOST_DISCARDED = 16 * 2**20
 """Bytes of a body that are thrown away after its request was refused. Many clients read an answer only when they have
 sent everything; without it they would see a broken connection."""
+DISCARDED_PER_S = 4 * 2**20
+"""How fast a connection reads what it throws away. Reading is work, too: a refusal has to cost less than what was asked
+for, also of clients that never stop."""
 _NOT_HTTP = "this is not HTTP/1.1, or not unambiguously so"
 _TOO_LONG = f"the head of the request is longer than {LARGEST_HEAD:,} bytes"
 _MOST_JOINED = 65_536
@@ -76,6 +79,8 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
             else:
                 self._set_deadline()
+                self.flow.pause_reading()
+                self.loop.call_later(len(data) / DISCARDED_PER_S, self._read_on)
         else:
             # the rest of a refused body, or an empty line: uvicorn has stopped its timer, and would not start it again
             self.timeout_keep_alive_task = self.loop.call_later(
@@ -168,6 +173,10 @@ class Connection(HttpToolsProtocol):
             self._deadline = self.loop.call_later(HEAD_S, self._too_late)
         else:
             self.transport.close()
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def _set_deadline(self) -> None:
         if self._deadline is None:
