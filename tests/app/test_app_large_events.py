@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
 from headway import Headway
+from headway.api.workers.caretaker import Caretaker
 from headway.testing import drain
 from headway.worker import trigger_runner
 from headway.worker.trigger_plans import size_of
@@ -48,6 +51,33 @@ def test_what_few_events_become_is_written_in_rounds(app: Headway, monkeypatch: 
     assert max(sizes) < trigger_runner.FIRED_BYTES + len(TEXT) + 100
     assert len([size for size in sizes if size]) >= 3 * 8 // 3
     assert not any(on_loop for _, on_loop in rounds)
+
+
+def test_a_server_rests_between_slow_rounds(app: Headway, monkeypatch: Any) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr(trigger_runner, "QUICK_S", 0.0)
+    monkeypatch.setattr(trigger_runner, "FIRED_BYTES", 1_000)
+    app.job(name="keep", schema={"type": "object"})(lambda **_: None)
+    app.create_trigger("all", "large", kind="keep", payload={"text": "{{event.text}}"})
+    for _ in range(3):
+        app.emit("large", {"text": "x" * 2_000})
+
+    async def noted(seconds: float) -> None:
+        paused.append(seconds)
+
+    async def main() -> None:
+        caretaker = Caretaker(app, "1", lambda: None)
+        await caretaker._lease.begin()
+        began = time.monotonic()
+        with monkeypatch.context() as patched:
+            patched.setattr(trigger_runner.asyncio, "sleep", noted)
+            await caretaker._triggers.fire()
+        assert len(paused) >= 2
+        assert 0 < sum(paused) <= 4 * (time.monotonic() - began)
+        assert {each.status for each in app.events()} == {"handled"}
+        await caretaker.stop()
+
+    asyncio.run(main())
 
 
 def test_a_schedule_that_catches_up_does_so_in_rounds(app: Headway, clock: Any, monkeypatch: Any) -> None:

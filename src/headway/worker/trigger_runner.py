@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -55,6 +56,9 @@ FIRED_BYTES = 2**20
 SQLite everybody waits while they are written."""
 LOCKED_RETRY_S = 1.0
 """The pause before rows that somebody had locked are tried again."""
+QUICK_S = 0.02
+"""A round that takes longer is slow, and is followed by a rest where the process has more to do than fire."""
+LONGEST_REST_S = 5.0
 IDLE_FACTOR = 2
 """How many times longer it waits after a round that found nothing: an idle fleet should cost few queries."""
 
@@ -72,7 +76,10 @@ class TriggerRunner:
         kinds: Callable[[], Sequence[str]],
         declare: Callable[[datetime], Declaration],
         on_fired: Callable[[], None],
+        rest: float = 0.0,
     ) -> None:
+        """`rest`: after a slow round it pauses for so many times as long as that took: one tenant's events can be much
+        work, and others use the process, too."""
         self._database = database
         self._ops = database.ops
         self._lease = lease
@@ -81,6 +88,7 @@ class TriggerRunner:
         self._kinds = kinds
         self._declare = declare
         self._on_fired = on_fired
+        self._rest = rest
         self._declared: tuple[str, ...] = ()
         self._is_undeclared = False  # what the code declares could not be written yet
         self._one_at_a_time = asyncio.Lock()
@@ -103,6 +111,7 @@ class TriggerRunner:
         looked: list[object] = []
         async with self._one_at_a_time:
             while True:
+                began = time.monotonic()
                 due = await self._database.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
                 self._found = bool(due.schedules or due.events)
@@ -120,6 +129,9 @@ class TriggerRunner:
                 made += sum(fire.status in MADE for fire in fires)
                 if not more:
                     break
+                took_s = time.monotonic() - began
+                if self._rest and took_s > QUICK_S:
+                    await asyncio.sleep(min(took_s * self._rest, LONGEST_REST_S))
         if made:
             self._on_fired()
         return made

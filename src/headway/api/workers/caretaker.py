@@ -18,6 +18,8 @@ from headway.worker.maintenance import Maintenance
 from headway.worker.served_queues import ServedQueues
 from headway.worker.trigger_runner import TriggerRunner
 
+_REST = 4.0  # of firing, so that it has a fifth of the time at most: the rest is for requests
+
 
 class Caretaker:
     """A registered worker that runs no jobs; where all workers use HTTP, nobody else does this work. It counts as one
@@ -44,6 +46,7 @@ class Caretaker:
             kinds=list,
             declare=lambda _: Declaration(),
             on_fired=on_work,
+            rest=_REST,
         )
         self._running: tuple[Loop, ...] = ()
 
