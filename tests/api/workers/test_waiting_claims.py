@@ -40,6 +40,29 @@ def test_a_waiting_claim_gets_what_is_enqueued(
     assert len(said.json()["jobs"]) == 1
 
 
+def test_new_queues_are_told_at_intervals(app: Headway, loop: asyncio.AbstractEventLoop) -> None:
+    """Each telling sorts and counts all of them: with invented names, a claim would cost milliseconds of the loop."""
+    told: list[list[str]] = []
+
+    async def go() -> None:
+        claims = waiting_claims.WaitingClaims(app, lambda _: 1, lambda queues: told.append(list(queues)))
+        for n in range(200):
+            claims._know([f"queue-{n}"])
+        assert told == [["queue-0"]]
+        while len(told) < 2:
+            await asyncio.sleep(0.01)
+        assert len(told[-1]) == 200
+        claims._know(["queue-7"])
+        await asyncio.sleep(2.2 * waiting_claims._TOLD_EVERY_S)
+        assert len(told) == 2
+        claims._know(["late"])
+        assert len(told[-1]) == 201
+        claims.start()
+        await claims.stop()
+
+    loop.run_until_complete(go())
+
+
 def test_a_worker_that_leaves_ends_its_waiting_claims(
     app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
 ) -> None:

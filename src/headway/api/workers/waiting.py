@@ -20,6 +20,7 @@ from headway.worker.wake import HintListener, News, folder_of
 _NOBODY_WAITS_S = 60.0
 _MOST_QUEUES = 1_000  # that are remembered: workers choose their names
 _MOST_OF_OWNER = 2_000  # queues that the waiting claims of one tenant name, each as often as it is named
+_TOLD_EVERY_S = 0.5  # who counts queues is told of new ones: that takes a while, for a thousand of them
 _TRIED_AGAIN_S = 5.0  # a claim for some kinds only tries, if there is work, though a look has not met its kinds
 _numbers = count()
 
@@ -57,6 +58,8 @@ class WaitingClaims:
         self._named: dict[str | None, int] = {}  # by tenant: how many queues its waiting claims name
         self._worked_at: dict[str, float] = {}
         self._queues: set[str] = set()  # those that somebody waits for, and has waited for lately
+        self._untold = False  # there are queues that nobody was told of
+        self._telling: asyncio.TimerHandle | None = None
         self._event_loop = asyncio.get_running_loop()
         self._hints: HintListener | None = None
         self._loop = Loop("looking for work", self._look, lambda: _NOBODY_WAITS_S)
@@ -70,6 +73,8 @@ class WaitingClaims:
 
     async def stop(self) -> None:
         self._app_wake.remove(self._on_enqueue)
+        if self._telling is not None:
+            self._telling.cancel()
         if self._hints is not None:
             self._hints.close()
         await self._loop.stop(1.0)
@@ -173,9 +178,23 @@ class WaitingClaims:
         if len(self._queues) > _MOST_QUEUES:
             self._queues = set(self._waiting)
         self._queues.update(queues)
+        if self._telling is None:
+            self._tell()
+            self._telling = self._event_loop.call_later(_TOLD_EVERY_S, self._tell_again)
+        else:
+            self._untold = True
+
+    def _tell(self) -> None:
+        self._untold = False
         self._on_queues(sorted(self._queues))
         if self._hints is not None:
             self._hints.serve(self._queues)
+
+    def _tell_again(self) -> None:
+        self._telling = None
+        if self._untold:
+            self._tell()
+            self._telling = self._event_loop.call_later(_TOLD_EVERY_S, self._tell_again)
 
     def _on_enqueue(self, queue: str | None, news: frozenset[News]) -> bool:
         """An enqueue in this process, from any thread."""
