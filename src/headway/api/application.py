@@ -18,7 +18,7 @@ from headway.api.access.keys import Keys
 from headway.api.access.noted import Noted
 from headway.api.access.oidc_settings import OidcSettings, oidc_settings
 from headway.api.access.places import SHARE, Place, Places
-from headway.api.access.rates import BodyBytes, Rates
+from headway.api.access.rates import BodyBytes, LargeBodies, Rates
 from headway.api.access.sessions import Sessions
 from headway.api.access.tenants import Tenants, check_role
 from headway.api.aside import Aside
@@ -108,6 +108,7 @@ class Api:
         self._schema = SchemaWatch(app)
         self._rates = Rates(self.settings)
         self._bytes = BodyBytes(self.settings)
+        self._large = LargeBodies()
         self._uses: asyncio.Task[None] | None = None
         self._host: asyncio.Task[None] | None = None
         self._watchdog: Watchdog | None = None
@@ -255,22 +256,32 @@ class Api:
                 verbs = await self._tenants.verbs(key, sent.get("headway-tenant"))
                 exchange.tenant_id = verbs.tenant_id
                 self.noted.looked(route, key, verbs.tenant_id, exchange)
-                body = b"" if route.upload else await self._read(request, route, verbs.tenant_id)
-                query = request.query_params.multi_items() if request.scope["query_string"] else []
-                async with self._places.taken(verbs.tenant_id) as place:
-                    call = await self._call(route, request, sent, key, verbs, place, request.path_params, query, body)
-                    answer = await _within(route, call)
-                    return (
-                        await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
-                    )
+                size = 0 if route.upload else self._counted_size(route, exchange, verbs.tenant_id)
+                async with self._large.turn(verbs.tenant_id, size):
+                    body = b"" if route.upload else await self._read(request, route, verbs.tenant_id, size)
+                    return await self._answered(route, request, sent, key, verbs, body)
 
         return self._guarded(answer)
 
-    async def _read(self, request: Request, route: Route, tenant_id: str | None) -> bytes:
-        declared = Exchange.of(request).sent.get("content-length", "")
+    async def _answered(
+        self, route: Route, request: Request, sent: Mapping[str, str], key: ApiKey, verbs: Verbs, body: bytes
+    ) -> Response:
+        query = request.query_params.multi_items() if request.scope["query_string"] else []
+        async with self._places.taken(verbs.tenant_id, _sort(route)) as place:
+            call = await self._call(route, request, sent, key, verbs, place, request.path_params, query, body)
+            answer = await _within(route, call)
+            return await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
+
+    def _counted_size(self, route: Route, exchange: Exchange, tenant_id: str | None) -> int:
+        """The size that the body is said to have, 0 if none is said; counts in the tenant's budget."""
+        declared = exchange.sent.get("content-length", "")
         size = int(declared) if declared.isdecimal() and len(declared) < 12 else 0
-        if size <= route.limit:  # else it is refused without being read
-            self._bytes.take(tenant_id, size)
+        if size > route.limit:
+            return 0  # it is refused without being read
+        self._bytes.take(tenant_id, size)
+        return size
+
+    async def _read(self, request: Request, route: Route, tenant_id: str | None, size: int) -> bytes:
         body = await read_body(request, route.limit)
         if not size:
             self._bytes.take(tenant_id, len(body))
@@ -315,7 +326,7 @@ class Api:
             self.noted.looked(route, key, verbs.tenant_id, exchange)
             encoded = b"" if body is None else msgspec.json.encode(body)
             sent = {"content-type": "application/json", **headers}  # what a browser sends is about the page
-            async with self._watch.request(), self._places.taken(verbs.tenant_id) as place:
+            async with self._watch.request(), self._places.taken(verbs.tenant_id, _sort(route)) as place:
                 call = await self._call(route, request, sent, key, verbs, place, params, query, encoded)
                 return await _within(route, call)
 
@@ -459,6 +470,14 @@ def _unknown_host(request: Request) -> Refused:
         code="UnknownHost",
         fix="add the name to hosts in the section [server] of headway.toml, or to HEADWAY_SERVER_HOSTS",
     )
+
+
+def _sort(route: Route) -> str:
+    """Which requests take equally long, more or less; "" for those whose clients say how long, and for heartbeats,
+    which must not come late."""
+    if route.upload or route.file or route.path.endswith("/heartbeat"):
+        return ""
+    return f"{route.method} {route.path}"
 
 
 async def _within(route: Route, call: Call[Any, Any]) -> Any:

@@ -10,8 +10,8 @@ import pytest
 
 from headway import Headway
 from headway.api import Api
-from headway.api.access.places import ALONE, PLACES, SHARE, Places
-from headway.api.access.rates import BodyBytes
+from headway.api.access.places import ALONE, CREDIT_S, PACE, PLACES, SHARE, Places
+from headway.api.access.rates import BodyBytes, LargeBodies
 from headway.api.serving.settings import server_settings
 from headway.api.wire.problems import Refused
 from headway.errors import ConfigError
@@ -95,6 +95,86 @@ def test_too_many_that_wait_are_refused() -> None:
     asyncio.run(main())
 
 
+def test_slow_requests_of_a_tenant_wait_for_each_other_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    async def main() -> None:
+        places = Places(_SHARE, lambda: now[0])
+
+        async def ask(tenant: str, what: str, seconds: float) -> None:
+            async with places.taken(tenant, what):
+                now[0] += seconds
+
+        async def until(done: asyncio.Task[None], most_s: float) -> float:
+            began = now[0]
+            while not done.done() and now[0] < began + most_s:
+                now[0] += 0.1
+                await ask("other", "", 0)
+                await asyncio.sleep(0.02)  # a timer of real time lets it in
+            return now[0] - began
+
+        await ask("other", "", 0)
+        for _ in range(5):
+            await ask("many", "list", CREDIT_S)
+            if now[0] > CREDIT_S * 1.5:
+                break
+        await ask("other", "", 0)
+        slow = asyncio.create_task(ask("many", "list", 0.5))
+        assert await until(slow, 0.5) >= 0.5  # it rests
+        await ask("many", "look", 0)  # what is quick does not
+        await ask("other", "list", 0)
+        assert not slow.done()
+        assert 0 < await until(slow, 20) <= (2 * CREDIT_S + 0.1) / PACE
+        now[0] += 20
+        await ask("other", "", 0)
+        await ask("many", "look", 0)
+        held = [await places.taken("many", "list").__aenter__()]
+        second = asyncio.create_task(ask("many", "list", 0))
+        await asyncio.sleep(0.05)
+        now[0] += 0.01
+        held[0].leave()
+        await second  # it was quick: it is not slow any more, whoever waited
+        assert not places.is_slow("many", "list")
+        assert (places._free, dict(places._taken), dict(places._waiting)) == (PLACES, {}, {})
+        assert not places._taken_slow
+
+    asyncio.run(main())
+
+
+def test_alone_a_tenants_slow_requests_do_not_rest() -> None:
+    now = [0.0]
+
+    async def main() -> None:
+        places = Places(_SHARE, lambda: now[0])
+        for _ in range(10):
+            async with asyncio.timeout(5), places.taken("many", "list"):
+                now[0] += 5
+        assert places.is_slow("many", "list")
+
+    asyncio.run(main())
+
+
+def test_large_bodies_of_a_tenant_are_read_a_few_at_once() -> None:
+    async def main() -> None:
+        bodies = LargeBodies()
+        most: Counter[str] = Counter()
+        reading: Counter[str] = Counter()
+
+        async def read(tenant: str, size: int) -> None:
+            async with bodies.turn(tenant, size):
+                reading[tenant] += 1
+                most[tenant] = max(most[tenant], reading[tenant])
+                await asyncio.sleep(0)
+                reading[tenant] -= 1
+
+        await asyncio.gather(*(read(tenant, 10**6) for tenant in "ab" for _ in range(20)))
+        await asyncio.gather(*(read("small", 1_000) for _ in range(20)))
+        assert most == {"a": 4, "b": 4, "small": 20}
+        assert (bodies._turns, bodies._count) == ({}, {})
+
+    asyncio.run(main())
+
+
 def test_claims_and_results_that_wait_hold_no_place(app: Headway, api: Api, client: Any, keys: dict[str, str]) -> None:
     job_id = app.tenant("acme").enqueue("welcome", {"user_id": 1}, delay="1h").id
     ask: Client = client(keys["viewer"])
@@ -102,8 +182,8 @@ def test_claims_and_results_that_wait_hold_no_place(app: Headway, api: Api, clie
     seen: list[int] = []
     poll = places.give_back
 
-    def noted(tenant_id: Any) -> None:
-        poll(tenant_id)
+    def noted(tenant_id: Any, **lane: Any) -> None:
+        poll(tenant_id, **lane)
         seen.append(places._free)
 
     places.give_back = noted  # type: ignore[method-assign]

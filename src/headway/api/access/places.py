@@ -1,4 +1,5 @@
-"""How many requests are under way at once: while several tenants ask, each has its share, and takes its turn."""
+"""How many requests are under way at once: while several tenants ask, each has its share, and takes its turn; a tenant
+whose requests take long has a smaller one for these, so that it costs the others little time."""
 
 from __future__ import annotations
 
@@ -9,16 +10,26 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from headway.api.wire.problems import Refused
+from headway.store.patience import comes_last
 
 PLACES = 64
 """More requests at once make none of them quicker."""
 ALONE = PLACES - 8  # so that who comes next finds some
 SHARE = {"postgres": 6, "sqlite": 3}
 """Of a tenant while others ask, too: fewer than there are connections that read from the database."""
+QUICK_S = 0.02
+"""A request that has its place for longer is slow: it used the server's threads, or the database, for as long."""
+CREDIT_S = 0.3
+"""How long a tenant's slow requests may take together before they wait for each other, and rest."""
+PACE = 0.15
+"""The part of the time that a tenant's slow requests have, once its credit is used up, while others ask."""
+_MOST_OWED_S = 1.0  # so that no rest is longer than some seconds
 _TOGETHER_S = 1.0  # tenants that ask within this time of each other ask together
 _MOST_WAITING = 1_000
+_MOST_SLOW = 10_000  # sorts of requests that are remembered as slow
 
 Tenant = str | None
+_Lane = tuple[Tenant, bool]  # each tenant has one for what is quick, and one for what was slow the last time
 
 
 class Places:
@@ -29,30 +40,42 @@ class Places:
         self._monotonic = monotonic
         self._free = PLACES
         self._taken: Counter[Tenant] = Counter()
-        self._waiting: OrderedDict[Tenant, deque[asyncio.Future[None]]] = OrderedDict()  # whose turn is next, first
+        self._taken_slow: Counter[Tenant] = Counter()
+        self._waiting: OrderedDict[_Lane, deque[asyncio.Future[None]]] = OrderedDict()  # whose turn is next, first
+        self._slow: OrderedDict[tuple[Tenant, str], None] = OrderedDict()
+        self._owed: dict[Tenant, tuple[float, float]] = {}  # seconds that slow requests took, and when
+        self._rest: asyncio.TimerHandle | None = None  # until a tenant that waits alone owes little enough
         self._last: tuple[Tenant, float] = (None, float("-inf"))  # who asked last
         self._other = float("-inf")  # when somebody else asked last
 
     @asynccontextmanager
-    async def taken(self, tenant_id: Tenant) -> AsyncIterator[Place]:
-        """Hold a place; waits for it. Raises `Refused` with 429 where too many of the tenant wait already."""
-        await self.take(tenant_id)
-        place = Place(self, tenant_id)
+    async def taken(self, tenant_id: Tenant, what: str = "") -> AsyncIterator[Place]:
+        """Hold a place for a request of the sort `what`; waits for it. Raises `Refused` with 429 where too many of the
+        tenant wait already."""
+        place = Place(self, tenant_id, what)
+        await place.take()
+        token = comes_last.set(place.is_slow)
         try:
             yield place
         finally:
+            comes_last.reset(token)
             place.leave()
 
-    async def take(self, tenant_id: Tenant, *, again: bool = False) -> None:
+    def is_slow(self, tenant_id: Tenant, what: str) -> bool:
+        """Whether the tenant's last request of this sort was."""
+        return (tenant_id, what) in self._slow
+
+    async def take(self, tenant_id: Tenant, *, slow: bool = False, again: bool = False) -> None:
         """`again`: for a request that had one, and is not refused any more."""
         now = self._monotonic()
         if self._last[0] != tenant_id:
             self._other = self._last[1]
         self._last = (tenant_id, now)
-        if self._may_enter(tenant_id) and tenant_id not in self._waiting:
-            self._enter(tenant_id)
+        lane = tenant_id, slow
+        if lane not in self._waiting and self._may_enter(lane):
+            self._enter(lane)
             return
-        queue = self._waiting.setdefault(tenant_id, deque())
+        queue = self._waiting.setdefault(lane, deque())
         if len(queue) >= _MOST_WAITING and not again:
             raise Refused(
                 429,
@@ -62,42 +85,92 @@ class Places:
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
+        self._set_rest()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # its turn came at the same moment
-                self.give_back(tenant_id)
+                self.give_back(tenant_id, slow=slow)
             raise
 
-    def give_back(self, tenant_id: Tenant) -> None:
+    def give_back(self, tenant_id: Tenant, *, slow: bool = False) -> None:
         self._free += 1
-        self._taken[tenant_id] -= 1
-        if not self._taken[tenant_id]:
-            del self._taken[tenant_id]
+        taken = (self._taken, self._taken_slow) if slow else (self._taken,)
+        for each in taken:
+            each[tenant_id] -= 1
+            if not each[tenant_id]:
+                del each[tenant_id]
         self._let_in()
+
+    def count(self, tenant_id: Tenant, what: str, held_s: float) -> None:
+        """A request of this sort had its place for so long; "" is of no sort, and never slow."""
+        if not what:
+            return
+        if held_s <= QUICK_S:
+            self._slow.pop((tenant_id, what), None)
+            return
+        self._slow[tenant_id, what] = None
+        if len(self._slow) > _MOST_SLOW:
+            self._slow.popitem(last=False)
+        owed = min(self._owes(tenant_id) + held_s, CREDIT_S + _MOST_OWED_S)
+        self._owed.pop(tenant_id, None)
+        self._owed[tenant_id] = owed, self._monotonic()
+        if len(self._owed) > _MOST_SLOW:
+            del self._owed[next(iter(self._owed))]
 
     def _let_in(self) -> None:
         """Each place that is free goes to the next tenant that has somebody waiting and not its whole share."""
-        for tenant_id in list(self._waiting):
-            queue = self._waiting[tenant_id]
+        for lane in list(self._waiting):
+            queue = self._waiting[lane]
             while queue and queue[0].done():  # its client has gone
                 queue.popleft()
-            if queue and self._may_enter(tenant_id):
-                self._enter(tenant_id)
+            if queue and self._may_enter(lane):
+                self._enter(lane)
                 queue.popleft().set_result(None)
-                self._waiting.move_to_end(tenant_id)
+                self._waiting.move_to_end(lane)
             if not queue:
-                del self._waiting[tenant_id]
+                del self._waiting[lane]
             if not self._free:
                 return
+        self._set_rest()
 
-    def _enter(self, tenant_id: Tenant) -> None:
+    def _set_rest(self) -> None:
+        """Slow requests that nobody's end lets in are let in when their tenant has rested."""
+        if self._rest is not None:
+            return
+        waits = [
+            (self._owes(tenant_id) - CREDIT_S) / PACE
+            for tenant_id, slow in self._waiting
+            if slow and not self._taken_slow[tenant_id]
+        ]
+        if waits:
+            self._rest = asyncio.get_running_loop().call_later(max(0.005, min(waits)), self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._let_in()
+
+    def _enter(self, lane: _Lane) -> None:
+        tenant_id, slow = lane
         self._free -= 1
         self._taken[tenant_id] += 1
+        if slow:
+            self._taken_slow[tenant_id] += 1
 
-    def _may_enter(self, tenant_id: Tenant) -> bool:
+    def _may_enter(self, lane: _Lane) -> bool:
+        tenant_id, slow = lane
         taken = self._taken[tenant_id]
-        return self._free > 0 and (taken < self._share or (taken < ALONE and self._is_alone(tenant_id)))
+        if not self._free or taken >= ALONE:
+            return False
+        if self._is_alone(tenant_id):
+            return True
+        if taken >= self._share:
+            return False
+        return not slow or self._owes(tenant_id) <= (0.0 if self._taken_slow[tenant_id] else CREDIT_S)
+
+    def _owes(self, tenant_id: Tenant) -> float:
+        seconds, at = self._owed.get(tenant_id, (0.0, 0.0))
+        return max(0.0, seconds - (self._monotonic() - at) * PACE)
 
     def _is_alone(self, tenant_id: Tenant) -> bool:
         other = self._other if self._last[0] == tenant_id else self._last[1]
@@ -107,16 +180,23 @@ class Places:
 class Place:
     """What one request holds."""
 
-    def __init__(self, places: Places, tenant_id: Tenant) -> None:
+    def __init__(self, places: Places, tenant_id: Tenant, what: str) -> None:
         self._places = places
         self._tenant_id = tenant_id
-        self._held = True
+        self._what = what
+        self.is_slow = places.is_slow(tenant_id, what)
+        self._since: float | None = None
+
+    async def take(self, *, again: bool = False) -> None:
+        await self._places.take(self._tenant_id, slow=self.is_slow, again=again)
+        self._since = self._places._monotonic()
 
     def leave(self) -> None:
-        if self._held:
-            self._held = False
-            self._places.give_back(self._tenant_id)
+        if self._since is not None:
+            held_s = self._places._monotonic() - self._since
+            self._since = None
+            self._places.count(self._tenant_id, self._what, held_s)
+            self._places.give_back(self._tenant_id, slow=self.is_slow)
 
     async def come_back(self) -> None:
-        await self._places.take(self._tenant_id, again=True)
-        self._held = True
+        await self.take(again=True)

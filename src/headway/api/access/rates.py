@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from math import ceil
 
 from headway.api.serving.settings import Rate, ServerSettings
 from headway.api.wire.problems import Refused
 
 _SMALL_BODY = 16_384
+_LARGE_BODIES = 4  # of a tenant at once: they are in memory until they are decoded
 _MOST = 10_000  # buckets remembered; the one that was longest unused is full again soon
 
 
@@ -69,6 +71,31 @@ class BodyBytes:
                 fix="ask again after the seconds that Retry-After says",
                 headers={"Retry-After": str(max(1, ceil(wait_s)))},
             )
+
+
+class LargeBodies:
+    """Requests with large bodies: of each tenant a few at once. The body of the next is not read before its turn: its
+    client waits, as what it sends is not received."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str | None, asyncio.Semaphore] = {}
+        self._count: Counter[str | None] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, tenant_id: str | None, size: int) -> AsyncIterator[None]:
+        """Around reading and answering a request with a body of this size."""
+        if size <= _SMALL_BODY:
+            yield
+            return
+        turns = self._turns.setdefault(tenant_id, asyncio.Semaphore(_LARGE_BODIES))
+        self._count[tenant_id] += 1
+        try:
+            async with turns:
+                yield
+        finally:
+            self._count[tenant_id] -= 1
+            if not self._count[tenant_id]:
+                del self._count[tenant_id], self._turns[tenant_id]
 
 
 class Strangers:
