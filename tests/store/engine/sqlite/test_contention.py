@@ -139,6 +139,33 @@ def test_a_hurried_write_waits_while_others_write(store, path, library):
     assert count(store) == 21
 
 
+def test_a_hurried_write_waits_for_a_large_one_that_goes_on(store, path, library):
+    enqueue(store)
+
+    def write() -> None:
+        with closing(connect(str(path), library)) as other:
+            other.execute("create table numbers (n)")
+            other.execute("begin immediate")
+            locked.set()
+            until = time.monotonic() + 2.5
+            while time.monotonic() < until:
+                other.execute("insert into numbers values (zeroblob(400000))")
+                time.sleep(0.01)
+            other.execute("commit")
+
+    async def go() -> None:
+        lock_patience_s.set(1.0)
+        await store.arun(store.ops.enqueue([job()]))
+
+    locked = threading.Event()
+    thread = threading.Thread(target=write)
+    thread.start()
+    locked.wait(10)
+    asyncio.run(go())
+    thread.join()
+    assert count(store) == 2
+
+
 def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):
     enqueue(store, 3)
     me = worker()

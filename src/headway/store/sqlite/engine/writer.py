@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
@@ -72,7 +73,7 @@ class Writer:
         self._going = False
         self._conn: Connection | None = None
         self._identity: Identity | None = None
-        self._seen = 0  # the version of the data when the lock was looked at last
+        self._seen = (0, 0)  # how far others had written when the lock was looked at last
 
     def run(self, steps: Callable[[], Steps[T]]) -> T:
         """Run an op and wait for its commit."""
@@ -206,7 +207,7 @@ class Writer:
                     self._roll_back()
                     if patience is None:
                         patience = Patience(self._file.patience_s, growth=_GROWTH if grow else _OWN_GROWTH)
-                        self._seen = self._data_version()
+                        self._seen = self._written_by_others()
                     if patience.wait() and not all(request.is_given_up for request in group):
                         self._refuse_hurried(group, patience, error)
                         if group:
@@ -231,9 +232,9 @@ class Writer:
         over = [request for request in group if request.patience_s <= waited_s]
         if not over:
             return
-        version = self._data_version()
-        if version != self._seen:  # others have written meanwhile
-            self._seen = version
+        written = self._written_by_others()
+        if written != self._seen:  # others have written meanwhile
+            self._seen = written
             patience.count_anew()
             return
         for request in over:
@@ -242,13 +243,16 @@ class Writer:
         group[:] = [request for request in group if request not in over]
         _answer(over)
 
-    def _data_version(self) -> int:
-        """It changes with each commit of another connection; 0 where it cannot be told."""
+    def _written_by_others(self) -> tuple[int, int]:
+        """It changes with each commit of another connection, and while a large transaction writes: what does not fit
+        its cache goes to the log before it commits. 0 where it cannot be told."""
+        version = at = 0
         if self._conn is not None:
             with suppress(self._file.errors):
-                version: int = self._conn.execute("pragma data_version")[0][0]
-                return version
-        return 0
+                version = self._conn.execute("pragma data_version")[0][0]
+        with suppress(OSError):
+            at = os.stat(f"{self._file.path}-wal").st_mtime_ns
+        return version, at
 
     def _write_apart(self, group: list[_Request]) -> None:
         """Write each op alone after the group failed: the disk may lack room for just one of them."""
