@@ -17,7 +17,8 @@ T = TypeVar("T")
 _MOST = 200
 _FARTHEST = 10_000
 _AT_ONCE = 10_000  # what the library reads in one list
-_LARGE_AT_ONCE = 20  # of what may be a megabyte each
+_LARGE_AT_ONCE = 3  # of what may be a megabyte each; more where the first are small
+_LARGE_MOST = 100
 _LARGEST = 4 * 2**20  # bytes of a page of these
 
 
@@ -77,9 +78,9 @@ async def _page_of_large(
 ) -> Listed:
     after, passed, bytes_left = read_cursor(of, query.cursor), 0, _LARGEST
     items: list[Any] = []
-    taken = 0
+    taken, seen, bytes_seen, at_once = 0, 0, 0, _LARGE_AT_ONCE
     while True:
-        found = list(await fetch(_LARGE_AT_ONCE, after))
+        found = list(await fetch(at_once, after))
         sizes = await asyncio.to_thread(lambda found: list(map(size, found)), found)
         for each, bytes_of in zip(found, sizes, strict=True):
             if passed < query.offset:
@@ -92,8 +93,13 @@ async def _page_of_large(
                 if visible(each):
                     items.append(show(each))
             after = key(each)
-        if len(found) < _LARGE_AT_ONCE:
+        if len(found) < at_once:
             return LargeList(items, None)
+        seen, bytes_seen = seen + len(found), bytes_seen + sum(sizes)
+        # one more than fit, to know that there are more; all that is read is decoded, also what then has no room
+        wanted = query.offset - passed + query.limit - taken
+        room = max(0, bytes_left) * seen // max(1, bytes_seen)
+        at_once = min(wanted, room, 2 * seen, _LARGE_MOST) + 1
 
 
 def part(of: str, query: PartQuery | PageQuery, found: Sequence[T], *, key: Callable[[T], str]) -> Listed:
