@@ -31,6 +31,7 @@ U = msgspec.UnsetType
 _Build = Callable[[Any], NewJob]  # makes a job from a payload
 
 _LONGEST_BATCH = 1_000
+_BUILT_AT_ONCE = 100  # jobs of a batch, in a thread: others may have their turn between
 _ALIASES = {"definition_key": "kind", "dedupe_key": "unique_key"}
 
 
@@ -159,24 +160,45 @@ async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn], at: str = "")
         made_by["trace_id"] = trace
     built: list[NewJob] = []
     last: tuple[JobIn, _Build] | None = None
+    alike: list[Any] = []  # payloads of jobs like the last, to be built together
     breath = Breath()
     try:
         for job in jobs:
             payload, job.payload = job.payload, msgspec.UNSET
             if last is not None and job == last[0]:  # most jobs of a batch differ by their payloads alone
-                built.append(await _built(call, last[1], payload))
-            elif job.template:
-                built.append(await _from_template(call, job, payload, made_by))
+                alike.append(payload)
+                if len(alike) == _BUILT_AT_ONCE:
+                    await _build_alike(call, last[1], alike, built)
             else:
-                build, first = await _first_of_many(call, job, payload, made_by)
-                built.append(first)
-                last = job, build
+                if last is not None:
+                    await _build_alike(call, last[1], alike, built)
+                if job.template:
+                    built.append(await _from_template(call, job, payload, made_by))
+                else:
+                    build, first = await _first_of_many(call, job, payload, made_by)
+                    built.append(first)
+                    last = job, build
             await breath.take()
+        if last is not None:
+            await _build_alike(call, last[1], alike, built)
     except (Refused, HeadwayError) as error:
         place: list[str | int] = [at, len(built)] if at == "jobs" else [at] if at else []
         raise refused_at(error, place, JobIn.__struct_fields__) from None
     await check_others(call, built)
     return built
+
+
+async def _build_alike(call: Call[Any, None], build: _Build, payloads: list[Any], built: list[NewJob]) -> None:
+    """Build these, and leave none in the list; where one is refused, those before it are built. In a thread for a large
+    body: payloads that are read on the event loop, even in small parts, leave garbage that is collected there."""
+
+    def build_all() -> None:
+        for payload in payloads:
+            new = build(payload)
+            built.append(new)  # one by one: a refusal says how many there are before it
+
+    await call.aside(build_all)
+    payloads.clear()
 
 
 async def _built(call: Call[Any, None], build: _Build, payload: Any) -> NewJob:
