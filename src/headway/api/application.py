@@ -91,8 +91,8 @@ class Api:
         self._callers = Callers(app, self.keys, self._sessions, oidc or oidc_settings(app._config.get("oidc", {})))
         self._workers = Gateway(app, __version__)
         self._streams = Streams()
-        self._aside = Aside()
         self._places = Places(SHARE[app.store.dialect])
+        self._aside = Aside(self._places.has_others)
         self._parts = ServerParts(
             stopping=self.stopping,
             workers=self._workers,

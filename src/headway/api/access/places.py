@@ -65,6 +65,10 @@ class Places:
         """Whether the tenant's last request of this sort was."""
         return (tenant_id, what) in self._slow
 
+    def has_others(self, tenant_id: Tenant) -> bool:
+        """Whether requests of others have places."""
+        return PLACES - self._free > self._taken[tenant_id]
+
     async def take(self, tenant_id: Tenant, *, slow: bool = False, again: bool = False) -> None:
         """`again`: for a request that had one, and is not refused any more."""
         now = self._monotonic()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headway.api.access.narrowed import check_others, is_narrowed, refuse_hidden, shown_duplicate
-from headway.api.aside import Breath
+from headway.api.aside import Breath, pause
 from headway.api.call import Answer, Call
 from headway.api.enqueues import is_plain_enough
 from headway.api.routes import PRODUCERS, Routes
@@ -194,6 +194,7 @@ async def _build_alike(call: Call[Any, None], build: _Build, payloads: list[Any]
 
     def build_all() -> None:
         for payload in payloads:
+            pause()
             new = build(payload)
             built.append(new)  # one by one: a refusal says how many there are before it
 

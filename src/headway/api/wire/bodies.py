@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from headway.api.aside import pause
 from headway.api.wire.exchange import Exchange
 from headway.api.wire.problems import Fault, Refused, path_parts, pointer
 from headway.model.codec import DEEPEST, FAULTS, outside_strings, too_deep
@@ -144,6 +145,7 @@ def _check_parts(body: bytes | msgspec.Raw, levels: int, *, may_hold_nul: bool) 
             raise Refused(422, _NUL)
         _refuse_replaced(text, parts)
     for part in parts:
+        pause()
         _check_parts(part, levels - 1, may_hold_nul=may_hold_nul)
 
 
