@@ -45,6 +45,7 @@ from headway.app.verbs import Verbs
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
 from headway.model.access import ApiKey
+from headway.store.patience import comes_last
 from headway.version import __version__
 from headway.worker.watchdog import Watchdog
 
@@ -269,6 +270,7 @@ class Api:
         query = request.query_params.multi_items() if request.scope["query_string"] else []
         async with self._places.taken(verbs.tenant_id, _sort(route)) as place:
             call = await self._call(route, request, sent, key, verbs, place, request.path_params, query, body)
+            comes_last.set(len(body) > LARGE)  # it has this request's task to itself
             answer = await _within(route, call)
             return await asyncio.to_thread(_response, answer) if type(answer) is LargeList else _response(answer)
 

@@ -141,6 +141,30 @@ def test_slow_requests_of_a_tenant_wait_for_each_other_and_rest(monkeypatch: pyt
     asyncio.run(main())
 
 
+def test_where_all_are_slow_only_who_uses_much_more_is_held_back() -> None:
+    now = [0.0]
+
+    async def main() -> None:
+        places = Places(_SHARE, lambda: now[0])
+        for tenant in ("a", "b", "c"):
+            for _ in range(3):
+                async with asyncio.timeout(5), places.taken(tenant, "list"):
+                    now[0] += CREDIT_S
+        assert places._owes("a") > CREDIT_S
+        for tenant in ("a", "b", "c"):
+            async with asyncio.timeout(5), places.taken(tenant, "list"):
+                pass
+            places.count(tenant, "list", CREDIT_S)
+        places.count("c", "list", 20)
+        waiting = asyncio.create_task(places.take("c", slow=True))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    asyncio.run(main())
+
+
 def test_alone_a_tenants_slow_requests_do_not_rest() -> None:
     now = [0.0]
 

@@ -4,13 +4,13 @@ whose requests take long has a smaller one for these, so that it costs the other
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from headway.api.wire.problems import Refused
-from headway.store.patience import comes_last
 
 PLACES = 64
 """More requests at once make none of them quicker."""
@@ -23,9 +23,13 @@ CREDIT_S = 0.3
 """How long a tenant's slow requests may take together before they wait for each other, and rest."""
 PACE = 0.15
 """The part of the time that a tenant's slow requests have, once its credit is used up, while others ask."""
+GREEDY = 3.0
+"""So many times what others use on average: where all are slow, only who uses much more than they do is held back."""
+_USED_S = 10.0  # of time in which what a tenant used counts less and less
 _MOST_OWED_S = 1.0  # so that no rest is longer than some seconds
 _TOGETHER_S = 1.0  # tenants that ask within this time of each other ask together
 _MOST_WAITING = 1_000
+_MOST_USERS = 1_000
 _MOST_SLOW = 10_000  # sorts of requests that are remembered as slow
 
 Tenant = str | None
@@ -44,6 +48,7 @@ class Places:
         self._waiting: OrderedDict[_Lane, deque[asyncio.Future[None]]] = OrderedDict()  # whose turn is next, first
         self._slow: OrderedDict[tuple[Tenant, str], None] = OrderedDict()
         self._owed: dict[Tenant, tuple[float, float]] = {}  # seconds that slow requests took, and when
+        self._used: dict[Tenant, tuple[float, float]] = {}  # seconds that it used lately, and when that was
         self._rest: asyncio.TimerHandle | None = None  # until a tenant that waits alone owes little enough
         self._last: tuple[Tenant, float] = (None, float("-inf"))  # who asked last
         self._other = float("-inf")  # when somebody else asked last
@@ -54,11 +59,9 @@ class Places:
         tenant wait already."""
         place = Place(self, tenant_id, what)
         await place.take()
-        token = comes_last.set(place.is_slow)
         try:
             yield place
         finally:
-            comes_last.reset(token)
             place.leave()
 
     def is_slow(self, tenant_id: Tenant, what: str) -> bool:
@@ -116,6 +119,10 @@ class Places:
         self._slow[tenant_id, what] = None
         if len(self._slow) > _MOST_SLOW:
             self._slow.popitem(last=False)
+        self._used[tenant_id] = self._uses(tenant_id) + held_s, self._monotonic()
+        if len(self._used) > _MOST_USERS:
+            oldest = min(self._used, key=lambda each: self._used[each][1])
+            del self._used[oldest]
         owed = min(self._owes(tenant_id) + held_s, CREDIT_S + _MOST_OWED_S)
         self._owed.pop(tenant_id, None)
         self._owed[tenant_id] = owed, self._monotonic()
@@ -170,7 +177,17 @@ class Places:
             return True
         if taken >= self._share:
             return False
-        return not slow or self._owes(tenant_id) <= (0.0 if self._taken_slow[tenant_id] else CREDIT_S)
+        if not slow or self._owes(tenant_id) <= (0.0 if self._taken_slow[tenant_id] else CREDIT_S):
+            return True
+        return not self._is_greedy(tenant_id)
+
+    def _is_greedy(self, tenant_id: Tenant) -> bool:
+        others = [self._uses(each) for each in self._used if each != tenant_id]
+        return not others or self._uses(tenant_id) > GREEDY * sum(others) / len(others)
+
+    def _uses(self, tenant_id: Tenant) -> float:
+        seconds, at = self._used.get(tenant_id, (0.0, 0.0))
+        return seconds * math.exp((at - self._monotonic()) / _USED_S)
 
     def _owes(self, tenant_id: Tenant) -> float:
         seconds, at = self._owed.get(tenant_id, (0.0, 0.0))
