@@ -5,7 +5,7 @@ PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.versi
 	&& echo /usr/bin/python3 || echo python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutants test-all check bench crash chaos fuzz format docs screenshots
+.PHONY: demo test test-lowest mutants test-all check bench crash chaos fuzz stranger format docs screenshots
 
 .venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv

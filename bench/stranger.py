@@ -22,6 +22,7 @@ from uuid import uuid4
 import msgspec
 
 from bench.connection import Connection
+from bench.cores import Used
 from bench.http import _until_ready
 from bench.servers import sites
 from headway import Headway
@@ -150,14 +151,15 @@ async def log_in(port: int, tenants: list[Tenant]) -> None:
 
 
 @contextmanager
-def served(url: str, workers: int) -> Iterator[int]:
+def served(url: str, workers: int) -> Iterator[tuple[int, int]]:
+    """The port, and the process."""
     command = [sys.executable, "-m", "headway", "--url", url, "--log-format", "text", "--log-level", "warning", "serve"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     server = subprocess.Popen([*command, "--port", str(port), "--workers", str(workers)])
     try:
         _until_ready(port, server)
-        yield port
+        yield port, server.pid
     finally:
         server.terminate()
         server.wait(30)
@@ -216,14 +218,15 @@ def written(page: str, store: str, text: str) -> str:
 
 
 async def measure(
-    port: int, tenants: list[Tenant], keys: str, options: argparse.Namespace
+    port: int, process: int, database: str, tenants: list[Tenant], keys: str, options: argparse.Namespace
 ) -> tuple[list[Measured], str]:
     await log_in(port, tenants)
     usual = Usual(port, tenants, options.rate)
     await usual.run(_WARM_S)
+    used = Used(process, database)
     await usual.run(options.seconds)
-    quiet, refused = usual.times, usual.refused
-    command = [sys.executable, "-m", "bench.worst", str(port), str(options.seconds)]
+    quiet, refused, quiet_cores = usual.times, usual.refused, used.cores()
+    command = [sys.executable, "-m", "bench.worst", str(port), str(options.seconds), *(options.only or ())]
     stranger = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -231,13 +234,18 @@ async def measure(
     assert stranger.stdout is not None
     stranger.stdin.write(keys.encode() + b"\n")
     await stranger.stdout.readline()  # it has made its triggers, templates and bodies
+    used = Used(process, database)
     await usual.run(options.seconds)
+    cores = used.cores()
     said, _ = await stranger.communicate()
     refused += usual.refused
     for each in refused[:20]:
         sys.stdout.write(f"refused: {each}\n")
     rows = compared(quiet, usual.times)
-    about = f"{len(refused)} requests of the others were refused. The stranger's: {said.decode().strip() or 'none'}."
+    about = (
+        f"{len(refused)} requests of the others were refused. The stranger's: {said.decode().strip() or 'none'}. "
+        f"Quiet: {quiet_cores}; beside it: {cores}."
+    )
     return ([*rows, Measured("refused", _ENOUGH, 0, 0, 0, float("inf"))] if refused else rows), about
 
 
@@ -248,6 +256,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=60, help="their requests per second, together")
     parser.add_argument("--seconds", type=float, default=60, help="of each measurement")
     parser.add_argument("--workers", type=int, default=2, help="processes of the server")
+    parser.add_argument("--only", action="append", help="what the stranger does: batch, list, tab …; by default all")
     parser.add_argument("--write", action="store_true", help="write the table into the docs")
     options = parser.parse_args()
     broken = False
@@ -255,8 +264,9 @@ def main() -> None:
         with sites([store]) as (site,):
             url = site.create("stranger_")
             tenants, keys = make_tenants(url, options.tenants)
-            with served(url, options.workers) as port:
-                rows, said = asyncio.run(measure(port, tenants, keys, options))
+            database = url.rpartition("/")[2] if store == "postgres" else ""
+            with served(url, options.workers) as (port, process):
+                rows, said = asyncio.run(measure(port, process, database, tenants, keys, options))
         about = (
             f"{options.tenants} tenants with {options.rate:g} requests per second together, {options.seconds:g} s "
             f"each, and a server of {options.workers} processes; {site.about}. {said}"

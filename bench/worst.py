@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -64,7 +65,8 @@ class Worst:
         for n in range(30):
             await self.once("POST", "/api/v1/templates", _encode({"name": f"large{n}", **large}))
 
-    def tasks(self) -> list[Any]:
+    def tasks(self, only: set[str]) -> list[Any]:
+        """What it does all at once; only some of it, where these names are given."""
         job = {"kind": "keep", "payload": {"rows": [{"n": n} for n in range(1_200)]}}
         bodies = {
             "batch": _encode({"jobs": [job] * 1_000}),
@@ -80,24 +82,30 @@ class Worst:
         small = _encode({"kind": "mail", "payload": {"number": 1, "to": "x"}})
         ask = self.again
         v1 = "/api/v1"
-        found = [
-            ask("POST", lambda: f"{v1}/jobs/batch", lambda: bodies["batch"], self._admin),
-            ask("POST", lambda: f"{v1}/jobs/batch", lambda: bodies["unknown"], self._admin),
-            ask("POST", lambda: f"{v1}/jobs/batch", lambda: bodies["nul"], self._admin),
-            ask("POST", lambda: f"{v1}/jobs/batch", lambda: bodies["deep"], self._admin),
-            ask("POST", lambda: f"{v1}/groups", lambda: bodies["group"], self._admin),
-            ask("POST", lambda: f"{v1}/events/batch", lambda: bodies["events"], self._admin),
-            ask("POST", lambda: f"{v1}/worker/jobs/claim", lambda: self._claim(own, 1_000), self._worker),
-            ask("POST", lambda: f"{v1}/worker/settle", lambda: bodies["settle"], self._worker),
-            *(ask("POST", lambda: f"{v1}/jobs", lambda: small, self._admin) for _ in range(50)),
-            *(ask("GET", self._list, lambda: b"", self._admin) for _ in range(30)),
-            *(ask("POST", lambda: f"{v1}/worker/jobs/claim", self._new_worker, self._worker) for _ in range(10)),
-            *(ask("POST", lambda: f"{v1}/worker/jobs/claim", self._waiting(n), self._worker) for n in range(150)),
-            *(self._unknown_keys() for _ in range(5)),
-            *(self._stream() for _ in range(200)),
-            *(self._tab() for _ in range(50)),
+        posts = {
+            "batch": (f"{v1}/jobs/batch", lambda: bodies["batch"], self._admin, 1),
+            "unknown": (f"{v1}/jobs/batch", lambda: bodies["unknown"], self._admin, 1),
+            "nul": (f"{v1}/jobs/batch", lambda: bodies["nul"], self._admin, 1),
+            "deep": (f"{v1}/jobs/batch", lambda: bodies["deep"], self._admin, 1),
+            "group": (f"{v1}/groups", lambda: bodies["group"], self._admin, 1),
+            "events": (f"{v1}/events/batch", lambda: bodies["events"], self._admin, 1),
+            "claim": (f"{v1}/worker/jobs/claim", lambda: self._claim(own, 1_000), self._worker, 1),
+            "settle": (f"{v1}/worker/settle", lambda: bodies["settle"], self._worker, 1),
+            "enqueue": (f"{v1}/jobs", lambda: small, self._admin, 50),
+            "new-worker": (f"{v1}/worker/jobs/claim", self._new_worker, self._worker, 10),
+        }
+        doing: dict[str, list[Any]] = {
+            name: [ask("POST", partial(str, path), body, headers) for _ in range(count)]
+            for name, (path, body, headers, count) in posts.items()
+        }
+        doing["list"] = [ask("GET", self._list, lambda: b"", self._admin) for _ in range(30)]
+        doing["wait"] = [
+            ask("POST", lambda: f"{v1}/worker/jobs/claim", self._waiting(n), self._worker) for n in range(150)
         ]
-        return [asyncio.create_task(each) for each in found]
+        doing["keys"] = [self._unknown_keys() for _ in range(5)]
+        doing["stream"] = [self._stream() for _ in range(200)]
+        doing["tab"] = [self._tab() for _ in range(50)]
+        return [asyncio.create_task(each) for name in only or doing for each in doing[name]]
 
     def _list(self) -> str:
         return random.choice(
@@ -154,10 +162,10 @@ class Worst:
             await listen(self._port, f"/live?of={random.choice(('/', '/jobs', '/queues', '/trains'))}", own)
 
 
-async def run(port: int, seconds: float, admin: str, worker: str) -> None:
+async def run(port: int, seconds: float, admin: str, worker: str, only: set[str]) -> None:
     worst = Worst(port, admin, worker)
     await worst.prepare()
-    tasks = worst.tasks()
+    tasks = worst.tasks(only)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await asyncio.sleep(seconds)
@@ -171,7 +179,7 @@ async def run(port: int, seconds: float, admin: str, worker: str) -> None:
 def main() -> None:
     os.nice(10)  # its machine is another one: here it takes what the server and the others leave
     admin, worker = sys.stdin.readline().split()
-    asyncio.run(run(int(sys.argv[1]), float(sys.argv[2]), admin, worker))
+    asyncio.run(run(int(sys.argv[1]), float(sys.argv[2]), admin, worker, set(sys.argv[3:])))
 
 
 if __name__ == "__main__":
