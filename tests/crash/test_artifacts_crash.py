@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -69,5 +70,6 @@ def test_a_payload_has_its_job_or_is_swept_wherever_an_enqueuer_is_killed(site: 
 
 def _files(folder: Path) -> list[str]:
     """Every file of the folder, parts included, but for its id."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "id")
+    # os.walk passes over a folder that a worker removes meanwhile
+    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names if name != "id")
     return sorted(str(path.relative_to(folder)) for path in found)
