@@ -402,7 +402,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     stderr_tail: str | None = None
     pid: int | None = None
     version: int | None = None
-    outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"] | None = None
+    outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop", "park"] | None = None
     note: str | None = None  # what the outcome means, for people
     woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
     artifacts: tuple[Artifact, ...] = ()  # what it stored

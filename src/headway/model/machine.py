@@ -21,7 +21,7 @@ START = "start"
 NO_STATE = msgspec.Raw()
 Woken = Literal["signal", "children", "timeout"]
 Encode = Callable[[Any], str]
-OutcomeName = Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"]
+OutcomeName = Literal["next", "replay", "await", "spawn", "sleep", "done", "stop", "park"]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from headway.store.ops.access import Access
 from headway.store.ops.fleet import Fleet
+from headway.store.ops.flows import Flows
 from headway.store.ops.jobs import Jobs
 from headway.store.ops.machines import Machines
 from headway.store.ops.order import Order
@@ -21,7 +22,7 @@ from headway.store.ops.triggers import Triggers
 __all__ = ["Batch", "Op", "Ops", "Row", "Rows", "Statement", "Steps"]
 
 
-class Ops(Jobs, Order, Machines, Triggers, Fleet, Stats, Access, Protocol):
+class Ops(Jobs, Order, Machines, Flows, Triggers, Fleet, Stats, Access, Protocol):
     """Both stores implement this; `tests/store/` holds them to it."""
 
     def version(self) -> Op[int]:

@@ -190,8 +190,11 @@ class Jobs(Protocol):
         reason: str | None,
         actor: str | None,
         matching: str | None = None,
+        at_once: bool = False,
     ) -> Op[dict[str, Status]]:
-        """Cancel each job that is not over: at once, or a running one by asking its worker. Gives the status that each
+        """Cancel each job that is not over: at once, or a running one by asking its worker. A flow that has run, and
+        is not held, gets the signal `$cancel` instead, which wakes it, and goes on until it has undone what it wants
+        to; it is canceled like any other job by a second cancel, or with `at_once`. Gives the status that each
         known job has now; a running one stays `running` until its worker or the reaper ends it. Audited: here and in
         `retry` an entry for each, or if several were found by a filter, `matching` in words, one for each tenant."""
         ...
