@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from headway.app import Headway
     from headway.app.transfer import atransfer, transfer
     from headway.dashboard import asgi
-    from headway.define import Call, Context, Machine, Registry, step
+    from headway.define import Call, Context, Flow, Machine, Registry, step
     from headway.model.artifact import Artifact
     from headway.model.cron_words import explain_cron
     from headway.model.group import Group
@@ -30,6 +30,7 @@ __all__ = [
     "Context",
     "Done",
     "Enqueued",
+    "Flow",
     "Group",
     "Headway",
     "Job",
@@ -67,6 +68,7 @@ _HOMES = {
     "Context": "headway.define",
     "Done": "headway.model.outcome",
     "Enqueued": "headway.model.job",
+    "Flow": "headway.define",
     "Group": "headway.model.group",
     "Headway": "headway.app",
     "Job": "headway.model.job",

@@ -138,6 +138,48 @@ class NotFinished(HeadwayError):
     """The job whose result was asked for has not ended yet."""
 
 
+class FlowMisused(HeadwayError):
+    """A flow's function did something that it cannot: an operation from a step or a thread, a socket, a wrong value."""
+
+
+class StepFailed(HeadwayError):
+    """A step of a flow failed for good: `place` is which one, `kind` the name of its last error, `reason` that error's
+    text, `tries` how often it was tried. The same in every replay."""
+
+    def __init__(self, place: str, *, kind: str, reason: str, tries: int, seq: int = 0) -> None:
+        times = "" if tries == 1 else f" {tries} times"
+        super().__init__(f"step {place} failed{times}: {kind}{f': {reason}' if reason else ''}")
+        self.place = place
+        self.kind = kind
+        self.reason = reason
+        self.tries = tries
+        self.seq = seq
+
+
+class StepLost(StepFailed):
+    """A step with delivery="at_most_once" began, and its worker was lost: whether it happened is not known."""
+
+
+class ChildFailed(HeadwayError):
+    """A job that a flow called did not succeed: `job_id`, `kind`, how it ended (`status`) and its `error`."""
+
+    def __init__(self, job_id: str, *, kind: str, status: str, error: str | None, seq: int = 0) -> None:
+        super().__init__(f"job {job_id} ({kind}) is {status}{f': {error}' if error else ''}")
+        self.job_id = job_id
+        self.kind = kind
+        self.status = status
+        self.error = error
+        self.seq = seq
+
+
+class FlowFailed(HeadwayError):
+    """What `flow.fail` raises: the flow says itself that it is over; it ends `failed`."""
+
+
+class FlowChanged(HeadwayError):
+    """The code of a flow asks for something else than was recorded: the run is set aside, and nothing was done."""
+
+
 class LeaseLost(HeadwayError):
     """A worker no longer holds its claim; nothing that it reported was written."""
 

@@ -116,7 +116,7 @@ def claim(checkpoint: Checkpoint | None = None, **changes: Any) -> Claim:
 def admitted(registry: Registry, checkpoint: Checkpoint | None, **changes: Any) -> ClaimedStep | None:
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
-    return kind.claimed_step(claim(checkpoint, **changes))
+    return kind.claimed(claim(checkpoint, **changes))
 
 
 def visited(registry: Registry, checkpoint: Checkpoint | None, **changes: Any) -> tuple[ClaimedStep, StepContext]:

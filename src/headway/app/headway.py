@@ -27,7 +27,8 @@ from headway.clock import Clock, SystemClock
 from headway.config import Settings, path, read
 from headway.define.definitions import Definitions, declarations
 from headway.define.enqueuer import EnqueueMiddleware
-from headway.define.registry import JobVerb, M, Registry, ScheduleVerb
+from headway.define.flow_step import flow_step
+from headway.define.registry import FlowVerb, JobVerb, M, Registry, ScheduleVerb
 from headway.errors import InvalidJob
 from headway.model.ids import tenant_ref
 from headway.model.job import NewJob
@@ -105,6 +106,15 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncAuditChainVerbs, AsyncTenantCareVerbs
     def machine(self, machine: M, /) -> M:
         """Turn a machine into a kind: `@app.machine class Checkout(Machine, version=2, queue="checkout")`."""
         return self._registry.machine(machine)
+
+    @property
+    def flow(self) -> FlowVerb:
+        """Turn an async function into a flow, whose finished operations are kept: `@app.flow`, or with options
+        `@app.flow(queue="orders", version=2, since=1)`."""
+        return self._registry.flow
+
+    step = staticmethod(flow_step)
+    """Give a function the options that it has as a step of flows: `@app.step(max_attempts=10)`."""
 
     @property
     def schedule(self) -> ScheduleVerb:

@@ -4,11 +4,14 @@ from headway.define.batch import BatchKind, Call
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.enqueuer import Enqueuer
+from headway.define.flow import Flow
+from headway.define.flow_kind import ClaimedFlow, FlowKind
+from headway.define.flow_step import flow_step
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
 from headway.define.option_types import KindOptions, UsingOptions
 from headway.define.options import Options, new_job
-from headway.define.registry import Decorator, JobVerb, Registry
+from headway.define.registry import Decorator, FlowVerb, JobVerb, Registry
 from headway.define.step_context import StepContext
 from headway.define.steps import step
 from headway.model.outcome import Cancel, Retry, Snooze
@@ -17,11 +20,15 @@ __all__ = [
     "BatchKind",
     "Call",
     "Cancel",
+    "ClaimedFlow",
     "ClaimedStep",
     "Context",
     "ContextKind",
     "Decorator",
     "Enqueuer",
+    "Flow",
+    "FlowKind",
+    "FlowVerb",
     "JobVerb",
     "Kind",
     "KindOptions",
@@ -33,6 +40,7 @@ __all__ = [
     "Snooze",
     "StepContext",
     "UsingOptions",
+    "flow_step",
     "new_job",
     "step",
 ]

@@ -33,8 +33,9 @@ def hints_of(type_: type) -> dict[str, Any]:
     return typing.get_type_hints(type_, include_extras=True)
 
 
-def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str) -> Any:
-    """The type that the parameter is annotated with: Any without one, `Context` for the context."""
+def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str, given: type = Context) -> Any:
+    """The type that the parameter is annotated with: Any without one. `given`, `Context` or `Flow`, is what the worker
+    passes: it may be imported for type checkers only."""
     annotation = parameter.annotation
     if annotation is inspect.Parameter.empty:
         return Any
@@ -42,14 +43,14 @@ def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str) -> 
         resolved = _evaluate(fn, annotation)
     except Exception as error:
         text = getattr(annotation, "__forward_arg__", annotation)
-        if isinstance(text, str) and _names_context(text):
-            return Context  # imported for type checkers only
+        if isinstance(text, str) and _names(given, text):
+            return given  # imported for type checkers only
         raise InvalidJob(
             f"{kind}: the annotation {text!r} of parameter {parameter.name} cannot be resolved "
             f"({type(error).__name__}: {error}): import its names at module level, not under TYPE_CHECKING"
         ) from error
     members = get_args(resolved) if _is_union(resolved) else (resolved,)
-    return Context if any(each is Context or get_origin(each) is Context for each in members) else resolved
+    return given if any(each is given or get_origin(each) is given for each in members) else resolved
 
 
 def decodable(annotation: Any, parameter: str, kind: str) -> Any:
@@ -110,9 +111,9 @@ def _locals_around(fn: Any) -> dict[str, Any]:
     return names
 
 
-def _names_context(text: str) -> bool:
+def _names(given: type, text: str) -> bool:
     parts = [part.partition("[")[0].strip().rpartition(".")[2] for part in text.strip("'\"").split("|")]
-    return "Context" in parts
+    return given.__name__ in parts
 
 
 def _is_union(annotation: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -40,6 +40,8 @@ class Arguments:
         "context",
     )
 
+    given: ClassVar[type] = Context  # what a parameter is annotated with that the worker passes
+
     def __init__(self, fn: Callable[..., Any], kind: str) -> None:
         self._kind = kind
         self.advice = ""  # what else to do about a payload that is too long
@@ -51,8 +53,8 @@ class Arguments:
         self._extra: msgspec.json.Decoder[Any] | None = None  # decodes the values of **kwargs
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
         for parameter in _parameters(fn, kind):
-            annotation = resolve(fn, parameter, kind)
-            if annotation is Context:
+            annotation = resolve(fn, parameter, kind, self.given)
+            if annotation is self.given:
                 self._take_context(parameter)
             elif parameter.kind is _P.VAR_KEYWORD:
                 extra = decodable(annotation, parameter.name, kind)
@@ -149,7 +151,8 @@ class Arguments:
 
     def _take_context(self, parameter: inspect.Parameter) -> None:
         if self.context is not None:
-            raise InvalidJob(f"{self._kind}: both {self.context} and {parameter.name} are annotated Context: keep one")
+            both = f"both {self.context} and {parameter.name}"
+            raise InvalidJob(f"{self._kind}: {both} are annotated {self.given.__name__}: keep one")
         if parameter.kind is _P.POSITIONAL_ONLY:
             raise InvalidJob(f"{self._kind}: the context is given by name, so {parameter.name} may not stand before /")
         self.context = parameter.name

@@ -257,7 +257,7 @@ class MachineKind(Kind[..., Any]):
         steps = (step for edition in self.editions.values() for step in edition.steps.values())
         return {self.options.queue, *(step.options.queue for step in steps)}
 
-    def claimed_step(self, claim: Claim) -> ClaimedStep | None:
+    def claimed(self, claim: Claim) -> ClaimedStep | None:
         """The step to run for this claim; None for a version or step that is not known here.
 
         Raises `InvalidPayload` if its state or one of its signals cannot be read, as when somebody wrote it by SQL.

@@ -85,6 +85,15 @@ class KindOptions(MachineOptions, total=False):
     batch_wait: Duration
 
 
+class FlowOptions(MachineOptions, total=False):
+    """What `@app.flow(...)` takes: as a machine; timeout, attempts and backoff are those of its steps, too."""
+
+    version: int
+    since: int
+    steps_at_once: int
+    cancel_grace: Duration
+
+
 class UsingOptions(_JobOptions, total=False):
     """What `kind.using(...)` takes: how one job differs from its kind. None takes an earlier value back."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
@@ -11,9 +11,11 @@ from headway.define.batch import BatchKind, Call
 from headway.define.context import Context
 from headway.define.declared_schedules import DeclaredSchedule, declare_schedule
 from headway.define.enqueuer import Binding, Enqueuer
+from headway.define.flow import Flow
+from headway.define.flow_kind import FlowKind
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
-from headway.define.option_types import DeclaredScheduleOptions, KindOptions
+from headway.define.option_types import DeclaredScheduleOptions, FlowOptions, KindOptions
 from headway.errors import InvalidJob, UnknownKind
 
 P = ParamSpec("P")
@@ -45,6 +47,21 @@ class JobVerb(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Kind[P, R]: ...
     @overload
     def __call__(self, fn: None = None, /, **options: Unpack[KindOptions]) -> Decorator: ...
+
+
+class FlowDecorator(Protocol):
+    """The type of `@registry.flow(queue="orders")`."""
+
+    def __call__(self, fn: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> FlowKind[P, R]: ...
+
+
+class FlowVerb(Protocol):
+    """The type of `registry.flow`, for an app that passes it on."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> FlowKind[P, R]: ...
+    @overload
+    def __call__(self, fn: None = None, /, **options: Unpack[FlowOptions]) -> FlowDecorator: ...
 
 
 class ScheduleVerb(Protocol):
@@ -85,6 +102,20 @@ class Registry:
         if fn is None:
             return lambda fn: self._define(fn, options)
         return self._define(fn, options)
+
+    @overload
+    def flow(self, fn: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> FlowKind[P, R]: ...
+    @overload
+    def flow(self, fn: None = None, /, **options: Unpack[FlowOptions]) -> FlowDecorator: ...
+    def flow(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a kind of an async function whose finished operations are kept: `@registry.flow`, or with options
+        `@registry.flow(queue="orders", version=2, since=1)`.
+
+        Two functions of one name may be registered, for different versions. Raises `InvalidJob`.
+        """
+        if fn is None:
+            return lambda fn: self._define_flow(fn, options)
+        return self._define_flow(fn, options)
 
     def add(self, kind: AnyKind) -> None:
         """Add a kind that was made elsewhere; raises `InvalidJob` for a taken name."""
@@ -210,9 +241,22 @@ class Registry:
         self._adopt(kind)
         return kind
 
+    def _define_flow(self, fn: Callable[..., Any], options: Any) -> FlowKind[..., Any]:
+        kind: FlowKind[..., Any] = FlowKind(fn, options, binding=self._binding)
+        self._check_free(kind)
+        self._adopt(kind)
+        return kind
+
     def _check_free(self, kind: AnyKind) -> None:
         taken = self._kinds.get(kind.name)
-        if isinstance(taken, MachineKind) and isinstance(kind, MachineKind):
+        if isinstance(taken, FlowKind) and isinstance(kind, FlowKind):
+            fn = taken.clash(kind)
+            if fn is not None:
+                raise InvalidJob(
+                    f'flow "{kind.name}" has two functions for one version, {_location(fn)} and {_location(kind.fn)}: '
+                    "give the newer one a higher version=, and a since= above the older one's"
+                )
+        elif isinstance(taken, MachineKind) and isinstance(kind, MachineKind):
             clash = taken.clash(kind)
             if clash is not None:
                 raise InvalidJob(
@@ -240,10 +284,11 @@ class Registry:
 
     def _adopt(self, kind: AnyKind) -> None:
         taken = self._kinds.get(kind.name)
-        if isinstance(taken, MachineKind) and isinstance(kind, MachineKind):
-            self._kinds[kind.name] = taken.joined(kind)
-        else:
-            self._kinds[kind.name] = kind
+        if (isinstance(taken, MachineKind) and isinstance(kind, MachineKind)) or (
+            isinstance(taken, FlowKind) and isinstance(kind, FlowKind)
+        ):
+            kind = taken.joined(kind)
+        self._kinds[kind.name] = kind
         adopted = self._kinds[kind.name]
         self._kinds.update(dict.fromkeys(adopted.aliases, adopted))
         for registry in self._included_by:

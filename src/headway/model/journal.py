@@ -76,6 +76,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
     lost: list[tuple[str, int]]  # (id, fence) of what is not this worker's any more: nothing of it was written
     children: dict[str, str]  # an entry's child → the job that it is: itself, or the one that it met by its key
+    at: int = 0  # when, in microseconds: the time of all rows of this call
 
 
 class Journals(msgspec.Struct, frozen=True):
@@ -114,30 +115,28 @@ def effective(rows: Sequence[Row]) -> list[Row]:
     ...     raw = None if value is None else msgspec.Raw(value)
     ...     return Row(job_id="f", seq=seq, fence=fence, kind=kind, place=place, value=raw, error=None, print=None,
     ...                at=datetime(2026, 1, 1), took_ms=None, signal=None)
-    >>> first = [row(-5, "settled", "pay"), row(1, "done", "pay"), row(2, "failed", "ship"), row(3, "cut", value='{"from": 2}')]
+    >>> first = [row(-5, "settled", "pay"), row(1, "done", "pay"), row(2, "failed", "ship")]
+    >>> first.append(row(3, "cut", value='{"from": 2}'))
     >>> again = [*first, row(4, "forgotten", value='{"from": 2}'), row(5, "done", "ship", fence=2)]
     >>> [(each.seq, each.kind, each.place) for each in effective(again)]
     [(-5, 'settled', 'pay'), (1, 'done', 'pay'), (5, 'done', 'ship')]
     >>> effective([*first, row(4, "forgotten", value='{"from": 0}')])
     []
-    >>> [each.seq for each in effective([row(-6, "settled", fence=2), *first, row(4, "forgotten", value='{"from": 0}')])]
+    >>> forgotten = row(4, "forgotten", value='{"from": 0}')
+    >>> [each.seq for each in effective([row(-6, "settled", fence=2), *first, forgotten])]
     [-6]
     """
     kept: list[Row] = []
-    settled_after = None
-    lowest: int | None = None
-    for row in reversed(rows):
-        if row.seq < 0:
-            if settled_after is None or row.fence > settled_after:
-                kept.append(row)
-        elif lowest is not None and row.seq >= lowest:
-            continue
-        elif row.kind == "forgotten":
+    for row in rows:
+        if row.kind == "forgotten":
             start = starts_from(row.value or b'{"from": 0}')
-            lowest = start if lowest is None else min(lowest, start)
-            if start < 1:
-                settled_after = max(row.fence, -1 if settled_after is None else settled_after)
+            kept = [each for each in kept if _stays(each, start, row)]
         else:
             kept.append(row)
-    kept.reverse()
     return kept
+
+
+def _stays(row: Row, start: int, forgotten: Row) -> bool:
+    if row.seq < 0:
+        return start > 0 or row.fence > forgotten.fence
+    return row.seq < start

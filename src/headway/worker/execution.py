@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context, owner_of
+from headway.define.flow_kind import ClaimedFlow
 from headway.define.registry import AnyKind
 from headway.model.job import Claim, Report
 from headway.secrets import Known, Vault
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from headway.telemetry.tracing import Attempt
     from headway.worker.batches import Batch
 
-Handler = AnyKind | ClaimedStep
-"""What runs a claim: its kind, or the step of a machine."""
+Handler = AnyKind | ClaimedStep | ClaimedFlow
+"""What runs a claim: its kind, the step of a machine, or a flow."""
 StopReason = Literal["timeout", "cancel", "stop", "lost"]
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from headway.config import Settings
+from headway.define.flow_kind import FlowKind
 from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind
 from headway.errors import HeadwayError, LeaseLost
@@ -351,9 +352,9 @@ class Fetcher:
         for claim in claims:
             kind = kinds.get(claim.kind)
             handler: Handler | None = kind
-            if isinstance(kind, MachineKind):
+            if isinstance(kind, MachineKind | FlowKind):
                 try:
-                    handler = kind.claimed_step(claim)
+                    handler = kind.claimed(claim)
                 except Exception as error:
                     self._runner.settle_as_dead(claim, error)  # the others of the batch run
                     continue

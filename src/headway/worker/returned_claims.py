@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from headway.config import Settings
+from headway.define.flow_kind import FlowKind
 from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind
 from headway.logs import Seldom, get_logger
@@ -79,7 +80,7 @@ class ReturnedClaims:
 
     def _unknown_part(self, claim: Claim) -> str:
         kind = self._kinds.get(claim.kind)
-        return f'kind "{claim.kind}"' if not isinstance(kind, MachineKind) else kind.unknown(claim)
+        return f'kind "{claim.kind}"' if not isinstance(kind, MachineKind | FlowKind) else kind.unknown(claim)
 
     def mismatched(self, claim: Claim, why: str) -> None:
         """The code here cannot read the payload of this claim, which another release of it enqueued."""

@@ -17,6 +17,7 @@ from headway.artifacts import Places
 from headway.define.batch import BatchKind
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
+from headway.define.flow_kind import ClaimedFlow, FlowContext
 from headway.define.step_context import StepContext
 from headway.errors import (
     ArtifactElsewhere,
@@ -40,6 +41,7 @@ from headway.worker.failures import (
     settlement_for_raised,
     settlement_for_stop,
 )
+from headway.worker.flow_desk import FlowDesk
 from headway.worker.hooks import Event, Hooks
 from headway.worker.outcome_secrets import check_exposure, redacted
 from headway.worker.own_transactions import OwnTransactions
@@ -82,6 +84,7 @@ class Runner:
         vault: Vault,
         places: Places | None,
         tracing: Tracing | None,
+        worker_id: Callable[[], str],
         slot_freed: Callable[[], None],
         mismatched: Callable[[Claim, str], None],
         out_of_reach: Callable[[Claim, str], None],
@@ -104,6 +107,14 @@ class Runner:
         self._artifacts = None if places is None else ArtifactWriter(database.ops, places, patient)
         self._spill = ResultSpill(self._artifacts, result_limit=result_limit, spill_limit=spill_limit)
         self._spilled = SpilledValues(database.ops, places, patient)
+        self.flows = FlowDesk(
+            database,
+            self.threads,
+            self._spilled,
+            worker_id=worker_id,
+            result_limit=result_limit,
+            payload_limit=state_limit,
+        )
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -148,6 +159,8 @@ class Runner:
             ctx = run.ctx = handler.context(claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
             ctx.own_transactions = self._own
             ctx.artifact_writer = self._artifacts
+            if isinstance(ctx, FlowContext):
+                ctx.desk = self.flows
             if self._closing:
                 ctx.stop()
             if handler.joins:
@@ -468,7 +481,7 @@ def _ended_for_cancel(run: Execution, value: Any) -> bool:
     that did finish returns Done; a step's outcome and a batch's answers say themselves what they are."""
     return (
         run.stop_reason == "cancel"
-        and not isinstance(run.handler, ClaimedStep | BatchKind)
+        and not isinstance(run.handler, ClaimedStep | ClaimedFlow | BatchKind)
         and (run.handler.is_async or (run.ctx is not None and run.ctx.saw_canceled))
         and type(value) is not Done
     )

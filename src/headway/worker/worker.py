@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headway.artifacts import Places
 from headway.config import Settings
 from headway.define.definitions import Definitions
+from headway.define.flow_kind import FlowKind
 from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind, Registry
 from headway.errors import HeadwayError
@@ -232,6 +233,7 @@ class Worker:
             vault=self._vault,
             places=self._places,
             tracing=self._tracing,
+            worker_id=lambda: self._lease.worker_id,
             slot_freed=lambda: self._fetcher.slot_freed(),
             mismatched=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
             out_of_reach=lambda claim, why: self._fetcher.returned.out_of_reach(claim, why),
@@ -323,10 +325,12 @@ class Worker:
             yield name
             if isinstance(kind, MachineKind):
                 yield from (f"{name}@{version}" for version in kind.editions)
+            elif isinstance(kind, FlowKind):
+                yield from (f"{name}@{version}" for each in kind.editions for version in (each.since, each.version))
 
     def _start(self) -> None:
         loops = (self._settler.loop, self._lease.loop, self._fetcher.loop, self._reporter.loop)
-        for loop in (*loops, *self._fleet_loops()):
+        for loop in (*loops, *self._runner.flows.loops, *self._fleet_loops()):
             loop.start()
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
@@ -384,7 +388,7 @@ class Worker:
                 "the last outcomes could not be written: their jobs will be reaped and run again",
                 jobs=self._settler.backlog,
             )
-        loops = (self._settler.loop, self._lease.loop, self._reporter.loop)
+        loops = (self._settler.loop, self._lease.loop, self._reporter.loop, *self._runner.flows.loops)
         await _stop_all(*loops, timeout_s=min(1.0, seconds_to(end_at)))
         await self._sign_off(min(max(seconds_to(end_at), _SIGN_OFF_S), _ANSWER_S), left)
         self._watchdog.stop()

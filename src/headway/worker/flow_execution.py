@@ -1,0 +1,591 @@
+"""One execution of a flow: its function gets what the journal has, what it asks for is carried out and recorded, and in
+the end it parks, or is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from headway import logs
+from headway.clock import from_micros
+from headway.define.flow import Flow, current_flow
+from headway.define.flow_kind import Again, Aside, ClaimedFlow, Ended, FlowContext, Parked, Released
+from headway.define.flow_run import Ended as EndedJob
+from headway.define.flow_run import Failed, FlowRun, Operation, Restarted, Signaled, open_names
+from headway.errors import (
+    ChildFailed,
+    FlowChanged,
+    FlowFailed,
+    FlowMisused,
+    HeadwayError,
+    InvalidPayload,
+    LeaseLost,
+    StepFailed,
+    StoreError,
+)
+from headway.model.duration import show_ms
+from headway.model.job import NewJob
+from headway.model.journal import ANSWERS, CANCEL, CHILD, Entry, FlowNews, Recorded, Row, effective, starts_from
+from headway.model.machine import Checkpoint
+from headway.model.signal import Received
+from headway.model.status import FINISHED
+from headway.worker.error_text import error_text, first_line, storable
+from headway.worker.flow_desk import FlowDesk
+from headway.worker.flow_steps import FlowSteps
+from headway.worker.flow_times import FlowTimes, due_text, moment
+
+log = logs.get_logger("headway.worker")
+
+SLICE_S = 0.010
+"""How long a flow's function runs before others on the worker's event loop get their turn."""
+TOO_LONG_S = 0.1
+"""A function that computes for this long without an operation is named in the log."""
+IN_MEMORY_S = 1.0
+"""What is due sooner is waited for in memory; a longer wait leaves the worker."""
+SHOWN_S = 1.0
+"""What `flow.set` sets is stored after this time, if the flow does not park before."""
+MOST_ROWS, MOST_BYTES = 10_000, 64 * 2**20
+"""How long a journal may become; it is warned of before."""
+_WARNED_AT = 0.8
+_BEGAN = "$began"
+"""The place of the note of when the first execution began."""
+
+
+class FlowExecution:
+    """From a claim of a flow until it parks or ends."""
+
+    def __init__(self, desk: FlowDesk, claimed: ClaimedFlow, ctx: FlowContext) -> None:
+        self.desk = desk
+        self.ctx = ctx
+        self.job_id = ctx.job_id
+        self.fence = ctx.fence
+        self.news = asyncio.Event()  # something may have come
+        self.lost: LeaseLost | None = None
+        self.times = FlowTimes(desk.now)
+        self.steps = FlowSteps(self, claimed.edition.steps_at_once)
+        self._claimed = claimed
+        self._begun: set[str] = set()  # places of operations that are being carried out
+        self._children: dict[str, str] = {}  # place of a call → the job's id
+        self._over: dict[str, EndedJob] = {}  # what became of called jobs that are over
+        self._child_news = True
+        signals = claimed.checkpoint.signals
+        self._inbox: list[Received] = [each for each in signals if each.name != CHILD]
+        self._child_signals = [each.id for each in signals if each.name == CHILD]
+        self._taken: set[str] = set()  # signals that were delivered, or are about to be
+        self._first_notes: list[tuple[str, str]] = []  # `due` notes that go with the next rows
+        self._seq = self._rows = self._bytes = 0
+        self._warned = False
+        self._shown: str | None = None
+
+    async def run(self) -> Any:
+        """Gives how it ended; raises what the function raised between its operations."""
+        function, began = self._begin(await self.desk.journal(self.job_id))
+        context = contextvars.copy_context()
+        context.run(current_flow.set, self._flow)
+        context.run(self.flow.begin, function, began)
+        self.ctx.on_stop = self.news.set
+        try:
+            await self._advance()
+            if self.flow.differing:
+                log.warning(
+                    "arguments of recorded operations are others now; what was recorded for the old ones stands",
+                    places=", ".join(self.flow.differing[:5]),
+                    **self.fields(),
+                )
+            return await self._live()
+        except FlowChanged as changed:
+            log.warning(
+                "a flow is set aside: its code does not fit what was recorded", reason=str(changed), **self.fields()
+            )
+            return Aside(reason=storable(f"set aside: {changed}"))
+        except FlowMisused as misused:
+            return Ended(status="dead", error=storable(str(misused)))
+        except LeaseLost as lost:
+            return Released(reason=str(lost))
+        finally:
+            self.ctx.on_stop = None
+            self.steps.cancel_all()
+            self.flow.drop()
+
+    def _begin(self, rows: Sequence[Row]) -> tuple[Any, float]:
+        """Read the journal; gives the function, ready to be called, and when the flow began."""
+        self._seq = max((row.seq for row in rows if row.seq > 0), default=0)
+        self._rows = len(rows)
+        self._bytes = sum(len(row.value or b"") + len(row.error or "") for row in rows)
+        payload, seed = self.ctx.claim.payload, self.job_id
+        for row in rows:
+            if row.kind == "forgotten" and starts_from(row.value or b'{"from":0}') < 1:
+                seed = f"{self.job_id} {row.seq}"
+                again = msgspec.json.decode(row.value or b"{}", type=dict[str, msgspec.Raw])
+                payload = bytes(again["payload"]).decode() if "payload" in again else payload
+        self.flow = flow = FlowRun(self.job_id, self._claimed.version, effective(rows), seed=seed)
+        if self._claimed.checkpoint.state:
+            flow.values = msgspec.json.decode(self._claimed.checkpoint.state, type=dict[str, msgspec.Raw])
+        self._shown = self._values()
+        self._flow = Flow(flow, self._claimed.kind, self.ctx, self._claimed.edition.policy)
+        noted = flow.notes_of(_BEGAN, "due")
+        began = moment(noted[-1]) if noted else self.desk.now()
+        if not noted:
+            self._first_notes.append((_BEGAN, due_text(began)))
+        return self._claimed.coroutine_of(self._flow, payload, self.ctx.secret), began
+
+    async def _advance(self) -> None:
+        """Let the function run until it is at rest and has had all that is recorded: in slices, from plain callbacks,
+        since a task of the worker's event loop would be the current one inside."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        flow = self.flow
+
+        def piece() -> None:
+            if done.done():
+                return
+            ends = time.perf_counter() + SLICE_S
+            try:
+                while not flow.advance(SLICE_S):
+                    if time.perf_counter() > ends:
+                        loop.call_soon(piece)
+                        return
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        loop.call_soon(piece)
+        await done
+        slowest, flow.loop.slowest_s = flow.loop.slowest_s, 0.0
+        if slowest > TOO_LONG_S:
+            log.warning(
+                "a flow's function computed without an operation and held up its worker: put that into a step",
+                ms=round(slowest * 1_000),
+                **self.fields(),
+            )
+
+    async def _live(self) -> Any:
+        """Behind the last recorded answer."""
+        flow = self.flow
+        while True:
+            if flow.loop.unhandled is not None:
+                raise flow.loop.unhandled
+            if self.lost is not None:
+                raise self.lost
+            await self._give_up_left()
+            if flow.is_over:
+                return await self._end()
+            if (ends := self._cancel_ends_at()) is not None and self.desk.now() >= ends:
+                return await self._canceled("canceled, and its cancel_grace was over before it had ended")
+            self._begin_asked()
+            entries = await self._answers()
+            if entries:
+                await self._record_and_deliver(entries)
+            elif self.ctx.is_stopping and self.steps.idle:
+                may = self._can_park(within_s=0.0)
+                return await self._park() if may else Released(reason="the worker stopped before it ended")
+            elif self._can_park(within_s=IN_MEMORY_S):
+                return await self._park()
+            else:
+                await self._wait()
+
+    # what the function asks for
+
+    def _begin_asked(self) -> None:
+        for place, operation in self.flow.asked.items():
+            if place in self._begun:
+                continue
+            self._begun.add(place)
+            match operation.kind:
+                case "step":
+                    self.steps.add(operation)
+                case "sleep" | "timer":
+                    self.times.set(place, operation.what, self.flow.notes_of(place, "due"))
+                case "receive":
+                    if operation.what.timed is not None:
+                        self.times.set(place, operation.what.timed, self.flow.notes_of(place, "due"))
+                case "call":
+                    called = self.flow.notes_of(place, "called")
+                    if called:
+                        self._children[place] = msgspec.json.decode(called[-1].value or b"{}", type=_Called).id
+                        self._child_news = True
+        self.steps.begin()
+
+    async def _give_up_left(self) -> None:
+        """The function does not wait for these any more."""
+        children: list[str] = []
+        for operation in self.flow.take_left():
+            self.times.drop(operation.place)
+            self.steps.drop(operation.place)
+            child = self._children.pop(operation.place, None)
+            if child is not None and not operation.what.keep:
+                children.append(child)
+        if children:
+            await self.desk.database.run(self.desk.ops.leave(self.job_id, children, fence=self.fence))
+
+    # what comes of it
+
+    async def _answers(self) -> list[Entry]:
+        """The answers that are there now, in the order of delivery, and what has to be written before others come."""
+        flow = self.flow
+        entries: list[Entry] = []
+        if flow.canceled_at is None and (cancel := self._take((CANCEL,))) is not None:
+            entries.append(self.entry("cancel", CANCEL, value=_json(cancel.payload), signal=cancel.id))
+        for finished in self.steps.take_finished():
+            operation = finished.operation
+            if flow.asked.get(operation.place) is operation:
+                entries.append(
+                    self.entry(
+                        finished.kind,
+                        operation.place,
+                        value=finished.value,
+                        error=finished.error,
+                        took_ms=finished.took_ms,
+                        print=operation.print,
+                    )
+                )
+        await self._look_at_children()
+        for operation in flow.asked.values():
+            entry = self._answer_to(operation)
+            if entry is not None:
+                entries.append(entry)
+        answered = {entry.place for entry in entries}
+        for place in self.times.expired():
+            operation_due = flow.asked.get(place)
+            if operation_due is None or place in answered:
+                continue
+            if operation_due.kind == "step":
+                self.steps.again(operation_due)
+            else:
+                entries.append(self.entry("timer", place, print=operation_due.print))
+        return entries
+
+    def _answer_to(self, operation: Operation) -> Entry | None:
+        place, fingerprint = operation.place, operation.print
+        match operation.kind:
+            case "receive":
+                signal = self._take(operation.what.names)
+                if signal is not None:
+                    value = _json(Signaled(signal.name, msgspec.Raw(_json(signal.payload).encode())))
+                    return self.entry("signal", place, value=value, print=fingerprint, signal=signal.id)
+            case "call" if place not in self._children:
+                child = self._child(operation.what.job)
+                self._children[place] = child.id
+                value = _json({"id": child.id, "kind": child.kind})
+                return self.entry("called", place, value=value, print=fingerprint, child=child, waits=True)
+            case "call" if place in self._over:
+                return self.entry("ended", place, value=_json(self._over.pop(place)), print=fingerprint)
+            case "enqueue":
+                child = self._child(operation.what.job)
+                return self.entry("done", place, value=_json(child.id), print=fingerprint, child=child)
+        return None
+
+    def _take(self, names: Sequence[str]) -> Received | None:
+        for signal in self._inbox:
+            if signal.name in names and signal.id not in self._taken:
+                self._taken.add(signal.id)
+                return signal
+        return None
+
+    async def _look_at_children(self) -> None:
+        """Which of the called jobs are over: asked only when something says that one may be."""
+        if not self._child_news:
+            return
+        self._child_news = False
+        places = {job_id: place for place, job_id in self._children.items() if place in self.flow.asked}
+        if not places:
+            return
+        found = await self.desk.database.run(self.desk.ops.children_of_flow(list(places)))
+        over = {job_id: child for job_id, child in found.items() if child.status in FINISHED}
+        read = dict(zip(over, await self.desk.spilled.with_results(list(over.values())), strict=True))
+        for job_id, place in places.items():
+            if job_id not in found:
+                self._over[place] = EndedJob(job_id, "canceled", error="it was deleted")
+            elif job_id in read:
+                child = read[job_id]
+                self._over[place] = EndedJob(child.id, child.status, _raw(child.result), child.error)
+
+    def _child(self, job: NewJob) -> NewJob:
+        claim = self.ctx.claim
+        return msgspec.structs.replace(
+            job,
+            tenant=self.ctx.tenant,
+            tenant_id=claim.tenant_id,
+            correlation_id=job.correlation_id or claim.correlation_id,
+            trace_id=job.trace_id or claim.trace_id or claim.trace,
+            checkpoint=msgspec.structs.replace(job.checkpoint or Checkpoint(), parent_id=claim.id),
+        )
+
+    def take_news(self, news: FlowNews) -> None:
+        """What is in its inbox now."""
+        known = {each.id for each in self._inbox}
+        for signal in news.signals:
+            if signal.name == CHILD:
+                if signal.id not in self._child_signals:
+                    self._child_signals.append(signal.id)
+                    self._child_news = True
+                    self.news.set()
+            elif signal.id not in known:
+                self._inbox.append(signal)
+                self.news.set()
+
+    # writing
+
+    def entry(self, kind: Any, place: str, **more: Any) -> Entry:
+        self._seq += 1
+        return Entry(job_id=self.job_id, fence=self.fence, seq=self._seq, kind=kind, place=place, **more)
+
+    async def record(self, entries: Sequence[Entry]) -> Recorded:
+        """Write rows; raises `LeaseLost`, and what the store refuses."""
+        self._check_size(entries)
+        notes, self._first_notes = self._first_notes, []
+        firsts = [self.entry("due", place, value=value) for place, value in notes]
+        recorded = await self.desk.recorder.record([*entries, *firsts])
+        self.desk.noted(recorded.at)
+        return recorded
+
+    async def _record_and_deliver(self, entries: list[Entry]) -> None:
+        flow = self.flow
+        dues = self.times.unnoted(beyond_s=IN_MEMORY_S, among=flow.asked)
+        entries, recorded = await self._recorded(entries, dues)
+        at = from_micros(recorded.at) if recorded.at else datetime.now(UTC)
+        for entry in entries:
+            if entry.child is not None:
+                real = recorded.children.get(entry.child.id, entry.child.id)
+                if entry.kind == "called":
+                    self._children[entry.place] = real
+                    self._child_news = self._child_news or real != entry.child.id
+                    continue
+                entry = msgspec.structs.replace(entry, value=_json(real))
+            if entry.kind not in ANSWERS:
+                continue
+            if flow.is_over:
+                break
+            flow.deliver(row_of(entry, at))
+            await self._advance()
+            await self._give_up_left()
+
+    async def _recorded(
+        self, entries: list[Entry], dues: Sequence[tuple[str, str]] = ()
+    ) -> tuple[list[Entry], Recorded]:
+        """Write the rows; gives them as they were written: a child whose enqueue is refused is an answer, too."""
+        notes = [self.entry("due", place, value=value) for place, value in dues]
+        try:
+            return entries, await self.record([*entries, *notes])
+        except (LeaseLost, StoreError):
+            raise
+        except HeadwayError as error:
+            births = [entry for entry in entries if entry.child is not None]
+            if not births:
+                raise
+            if len(entries) == 1:
+                refused = _refused(births[0], error)
+                self._children.pop(refused.place, None)
+                return [refused], await self.record([refused, *notes])
+        others = [entry for entry in entries if entry.child is None]
+        written, recorded = await self._recorded(others, dues) if others or dues else ([], Recorded([], {}))
+        for birth in births:
+            done, last = await self._recorded([birth])
+            written += done
+            recorded = Recorded(lost=[], children={**recorded.children, **last.children}, at=last.at)
+        return sorted(written, key=lambda entry: entry.seq), recorded
+
+    def _check_size(self, entries: Sequence[Entry]) -> None:
+        self._rows += len(entries)
+        self._bytes += sum(entry.size for entry in entries)
+        most = max(self._rows / MOST_ROWS, self._bytes / MOST_BYTES)
+        if most > 1:
+            raise FlowMisused(
+                f"the journal of this flow has {self._rows:,} rows of {self._bytes:,} bytes, over the limit of "
+                f"{MOST_ROWS:,} rows and {MOST_BYTES:,} bytes: let it begin anew in time with flow.restart(…), call "
+                "jobs for its parts, and keep what is large as artifacts"
+            )
+        if most > _WARNED_AT and not self._warned:
+            self._warned = True
+            log.warning(
+                "the journal of a flow becomes long: let it begin anew in time with flow.restart(…)",
+                rows=self._rows,
+                bytes=self._bytes,
+                **self.fields(),
+            )
+
+    # waiting
+
+    async def _wait(self) -> None:
+        """Until something may have come: a step's end, news, a time, the worker's stop."""
+        times = [at for at in (self.times.soonest(), self._cancel_ends_at()) if at is not None]
+        delay_s = max(0.0, min(times) - self.desk.now()) if times else None
+        shows = self._values() != self._shown
+        if shows:
+            delay_s = SHOWN_S if delay_s is None else min(delay_s, SHOWN_S)
+        try:
+            async with asyncio.timeout(delay_s):
+                await self.news.wait()
+        except TimeoutError:
+            if shows:
+                await self._show()
+        self.news.clear()
+
+    def _can_park(self, *, within_s: float) -> bool:
+        """Whether nothing runs, and nothing is due that soon."""
+        if not self.steps.idle or self._child_news or self.news.is_set():
+            return False
+        soonest = self.times.soonest()
+        return soonest is None or soonest - self.desk.now() > within_s
+
+    async def _park(self) -> Parked:
+        flow = self.flow
+        if not flow.asked:
+            raise FlowMisused(
+                "the function waits for what no operation of its flow can give: let it await a step, a signal, a job "
+                "or a sleep"
+            )
+        dues = self.times.unnoted(among=flow.asked)
+        if dues:
+            await self._recorded([], dues)
+        names = open_names(flow.asked.values())
+        if self._children:
+            names = (*names, CHILD)
+        times = [at for at in (self.times.soonest(), self._cancel_ends_at()) if at is not None]
+        deadline_ms = max(0, round((min(times) - self.desk.now()) * 1_000)) if times else None
+        values = self._values()
+        return Parked(
+            awaiting=names,
+            deadline_ms=deadline_ms,
+            consumed=tuple(self._child_signals),
+            note=_note(flow, deadline_ms),
+            state=values if values != self._shown else None,
+        )
+
+    def _cancel_ends_at(self) -> float | None:
+        """When a canceled flow may undo things no longer."""
+        if self.flow.canceled_at is None:
+            return None
+        return self.flow.canceled_time + self._claimed.edition.cancel_grace_ms / 1_000
+
+    async def _show(self) -> None:
+        """Store what the function has set for others to read."""
+        values = self._values()
+        if values is not None and values != self._shown:
+            states = [(self.job_id, self.fence, values)]
+            await self.desk.database.run(self.desk.ops.set_flow_state(self.desk.worker_id(), states))
+            self._shown = values
+
+    def _values(self) -> str | None:
+        return _json(self.flow.values) if self.flow.values else None
+
+    # the end
+
+    async def _end(self) -> Any:
+        flow = self.flow
+        assert flow.main is not None
+        for operation in flow.close():
+            flow.left[operation.place] = operation
+        await self._give_up_left()
+        await self._show()
+        error = asyncio.CancelledError() if flow.main.cancelled() else flow.main.exception()
+        match error:
+            case None:
+                return Ended(status="succeeded", result=flow.main.result())
+            case Restarted():
+                value = _json({"from": 0, "payload": msgspec.Raw(error.payload.encode())})
+                await self.record([self.entry("forgotten", "", value=value)])
+                return Again(version=self._claimed.kind.edition.version)
+            case FlowFailed():
+                return Ended(status="failed", error=storable(str(error)))
+            case asyncio.CancelledError() if flow.canceled_at is not None:
+                return await self._canceled(self._reason())
+            case asyncio.CancelledError():
+                error = FlowMisused("the function raised CancelledError, though nobody canceled it")
+        cause = _failed_operation(error)
+        if flow.undone:
+            await self._cut(0)
+            return Ended(status="failed", error=error_text(error))
+        if cause is not None:
+            await self._cut(cause)
+            log.warning("a flow is dead: an operation of it failed", error=first_line(str(error)), **self.fields())
+            return Ended(status="dead", error=error_text(error))
+        if isinstance(error, FlowMisused | InvalidPayload):
+            return Ended(status="dead", error=error_text(error))
+        raise error
+
+    async def _canceled(self, reason: str | None) -> Ended:
+        at = self.flow.canceled_at
+        await self._cut(0 if self.flow.undone or at is None else at)
+        return Ended(status="canceled", error=reason)
+
+    async def _cut(self, start: int) -> None:
+        """Note what a retry forgets."""
+        await self.record([self.entry("cut", "", value=_json({"from": start}))])
+
+    def _reason(self) -> str | None:
+        given = next((each.payload for each in self._inbox if each.name == CANCEL), None)
+        return given if isinstance(given, str) else "canceled"
+
+    def fields(self) -> dict[str, Any]:
+        """For log lines."""
+        claim = self.ctx.claim
+        return {
+            "tenant_id": claim.tenant_id,
+            "job_id": claim.id,
+            "kind": claim.kind,
+            "attempt": claim.fence,
+            "worker_id": self.ctx.worker_id,
+            "trace_id": claim.trace,
+        }
+
+
+class _Called(msgspec.Struct):
+    id: str
+
+
+def row_of(entry: Entry, at: datetime) -> Row:
+    """The row that an entry has become."""
+    return Row(
+        job_id=entry.job_id,
+        seq=entry.seq,
+        fence=entry.fence,
+        kind=entry.kind,
+        place=entry.place,
+        value=None if entry.value is None else msgspec.Raw(entry.value.encode()),
+        error=entry.error,
+        print=entry.print,
+        at=at,
+        took_ms=entry.took_ms,
+        signal=entry.signal,
+    )
+
+
+def _refused(entry: Entry, error: HeadwayError) -> Entry:
+    """The row of a child that could not be enqueued."""
+    value = _json(Failed(type(error).__name__))
+    return msgspec.structs.replace(
+        entry, kind="failed", value=value, error=storable(str(error)), child=None, waits=False
+    )
+
+
+def _failed_operation(error: BaseException | None) -> int | None:
+    """The number of the answer that ended the function, where that was an operation's failure."""
+    if isinstance(error, StepFailed | ChildFailed):
+        return error.seq or None
+    if isinstance(error, BaseExceptionGroup):
+        found = [_failed_operation(each) for each in error.exceptions]
+        numbers = [number for number in found if number is not None]
+        return min(numbers) if len(numbers) == len(found) else None
+    return None
+
+
+def _note(flow: FlowRun, deadline_ms: int | None) -> str:
+    names = [operation.place for operation in flow.asked.values() if operation.kind != "timer"]
+    note = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return note if deadline_ms is None else f"{note}, at most {show_ms(deadline_ms)}"
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return value if isinstance(value, msgspec.Raw) else msgspec.Raw(_json(value).encode())
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
