@@ -19,6 +19,7 @@ from headway.define.flow_run import Called, Dropped, FlowRun, Internal, Operatio
 from headway.define.flow_step import Policy, result_decoder, step_function
 from headway.define.kind import Kind
 from headway.errors import ChildFailed, FlowFailed, FlowMisused
+from headway.model import codec
 from headway.model.codec import encode
 from headway.model.duration import Duration, to_ms
 from headway.model.job import NewJob, OnFailure
@@ -251,7 +252,8 @@ class Flow:
 
     async def _enqueue(self, job: NewJob) -> str:
         args = [job.payload, job.unique_key]
-        operation = Operation("enqueue", f"enqueue:{job.kind}", target=job.kind, args=args, what=Called(job))
+        what = Called(job)
+        operation = Operation("enqueue", f"enqueue:{job.kind}", target=job.kind, args=args, decode=_id_of, what=what)
         found: str = await self._wait(operation)
         return found
 
@@ -261,6 +263,10 @@ class Flow:
 
 
 current_flow: ContextVar[Flow | None] = ContextVar("headway_flow", default=None)
+
+
+def _id_of(value: Any) -> str:
+    return str(codec.decode(value)["id"])
 
 
 def _calling(job: NewJob, called: Called, decode: Callable[[Any], Any] | None) -> Operation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
 from uuid import UUID
 
 import msgspec

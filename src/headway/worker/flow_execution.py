@@ -279,7 +279,7 @@ class FlowExecution:
                 return self.entry("ended", place, value=_json(self._over.pop(place)), print=fingerprint)
             case "enqueue":
                 child = self._child(operation.what.job)
-                return self.entry("done", place, value=_json(child.id), print=fingerprint, child=child)
+                return self.entry("done", place, value=_json({"id": child.id}), print=fingerprint, child=child)
         return None
 
     def _take(self, names: Sequence[str]) -> Received | None:
@@ -358,7 +358,7 @@ class FlowExecution:
                     self._children[entry.place] = real
                     self._child_news = self._child_news or real != entry.child.id
                     continue
-                entry = msgspec.structs.replace(entry, value=_json(real))
+                entry = msgspec.structs.replace(entry, value=_json({"id": real}))
             if entry.kind not in ANSWERS:
                 continue
             if flow.is_over:
