@@ -17,6 +17,7 @@ from headway.define import Registry
 from headway.define.signals import signal_to
 from headway.errors import StoreUnavailable
 from headway.model.job import Attempt, Change, Job, NewJob
+from headway.model.journal import effective
 from headway.model.listing import Filter
 from headway.model.machine import Child
 from headway.model.signal import Signal
@@ -83,6 +84,7 @@ class WorkerHarness:
         self.registry = Registry()
         self.job = self.registry.job
         self.machine = self.registry.machine
+        self.flow = self.registry.flow
         self.hooks = Hooks()
         self.wake = Wake()
         self.vault: Vault | None = None  # what its workers' headway.toml declares of secrets
@@ -127,6 +129,11 @@ class WorkerHarness:
     def outcomes(self, job_id: str) -> list[tuple[str | None, str]]:
         """A machine's executions: the step, and its outcome or else how it ended."""
         return [(attempt.step, attempt.outcome or attempt.status) for attempt in self.attempts(job_id)]
+
+    def journal(self, job_id: str) -> list[tuple[str, str]]:
+        """A flow's rows that count: (kind, place)."""
+        rows = self.store.run(self.store.ops.journal([job_id])).rows
+        return [(row.kind, row.place) for row in effective(rows) if row.place != "$began"]
 
     def find(self, **filters: Any) -> list[Job]:
         return list(self.store.run(self.store.ops.find(Filter(**filters), limit=100)))

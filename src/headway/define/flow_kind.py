@@ -151,7 +151,9 @@ class FlowKind(Kind[P, R]):
         newest = self if self.edition.version >= other.edition.version else other
         joined: FlowKind[..., Any] = object.__new__(FlowKind)
         joined.__dict__.update(newest.__dict__)
-        joined.editions = tuple(dict.fromkeys((*newest.editions, *self.editions, *other.editions)))
+        # the newest first: it runs the versions that several may run
+        every = sorted((*self.editions, *other.editions), key=lambda each: -each.version)
+        joined.editions = tuple(each for place, each in enumerate(every) if each not in every[:place])
         joined.aliases = tuple(dict.fromkeys(self.aliases + other.aliases))
         return joined
 

@@ -184,8 +184,8 @@ class FlowExecution:
             if entries:
                 await self._record_and_deliver(entries)
             elif self.ctx.is_stopping and self.steps.idle:
-                may = self._can_park(within_s=0.0)
-                return await self._park() if may else Released(reason="the worker stopped before it ended")
+                parks = self._can_park(within_s=0.0) and not self.steps.waits
+                return await self._park() if parks else Released(reason="the worker stopped before it ended")
             elif self._can_park(within_s=IN_MEMORY_S):
                 return await self._park()
             else:
