@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -101,7 +101,8 @@ HEARD = [7, 8, 10, 20, 300]
 class Points:
     """Counts the ops of each verb that did something, and kills this process at one of them."""
 
-    def __init__(self, verb: str, number: int, when: str) -> None:
+    def __init__(self, verb: str, number: int, when: str, verbs: Sequence[str] = VERBS) -> None:
+        self._verbs = verbs
         self._fault = (verb, number, when)
         self._counts: Counter[str] = Counter()
         self._names: dict[int, str] = {}
@@ -122,7 +123,7 @@ class Points:
 
         Database.run = watched  # type: ignore[method-assign, assignment]
         ops = type(app.store.ops)
-        for verb in VERBS:
+        for verb in self._verbs:
             setattr(ops, verb, self._named(verb, getattr(ops, verb)))
 
     def _named(self, verb: str, make: Callable[..., Any]) -> Callable[..., Any]:
