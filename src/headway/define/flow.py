@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, overload
 from uuid import UUID
@@ -44,7 +45,17 @@ class StepCall(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any]
     policy: Policy
     is_async: bool
-    context: str | None
+    context: tuple[int, str] | None  # the parameter that gets the context: its place and name
+    by_name: bool = False  # that one is given by name only
+
+    def call_with(self, ctx: Context) -> Callable[[], Any]:
+        """The call, with the context where the function takes it."""
+        if self.context is None:
+            return partial(self.fn, *self.args, **self.kwargs)
+        at, name = self.context
+        if len(self.args) >= at and not self.by_name:
+            return partial(self.fn, *self.args[:at], ctx, *self.args[at:], **self.kwargs)
+        return partial(self.fn, *self.args, **{**self.kwargs, name: ctx})
 
 
 class Flow:
@@ -108,7 +119,7 @@ class Flow:
         name = self._policy.name or policy.name or function.name
         if name is None:
             raise FlowMisused("a lambda has no name to keep its result under: flow.using(name='…').step(…)")
-        call = StepCall(f, args, kwargs, policy, function.is_async, function.context)
+        call = StepCall(f, args, kwargs, policy, function.is_async, function.context, function.by_name)
         operation = Operation(
             "step", name, target=function.target, args=[args, kwargs], decode=function.decode, what=call
         )

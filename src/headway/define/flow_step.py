@@ -49,7 +49,8 @@ class StepFunction(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     target: str
     is_async: bool
-    context: str | None  # the parameter that gets the context
+    context: tuple[int, str] | None  # the parameter that gets the context: its place and name
+    by_name: bool  # that parameter is given by name only
     decode: Callable[[Any], Any]
     own: dict[str, Any]  # what `@app.step` gave it
 
@@ -97,12 +98,13 @@ def _read(fn: Callable[..., Any]) -> StepFunction:
     name = fn.name if isinstance(fn, Kind) else getattr(inner, "__name__", None)
     target = getattr(inner, "__qualname__", None) or type(inner).__qualname__
     parameters, returns = _signature(inner)
-    context = next((each.name for each in parameters if _is_context(inner, each)), None)
+    context = next(((at, each.name) for at, each in enumerate(parameters) if _is_context(inner, each)), None)
     return StepFunction(
         name=None if name == "<lambda>" else name,
         target=target,
         is_async=inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__),
         context=context,
+        by_name=context is not None and parameters[context[0]].kind is inspect.Parameter.KEYWORD_ONLY,
         decode=_decoder(inner, returns),
         own=getattr(inner, _MARK, {}),
     )

@@ -201,9 +201,8 @@ class FlowSteps:
             return await self._internal(what, place)
         assert isinstance(what, StepCall)
         ctx = StepOfFlow(self._execution.ctx, self._desk, place, self._tries[place])
-        kwargs = what.kwargs if what.context is None else {**what.kwargs, what.context: ctx}
         timeout_ms = what.policy.options.timeout_ms
-        call = partial(what.fn, *what.args, **kwargs)
+        call = what.call_with(ctx)
         if what.is_async:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
                 value = await call()
