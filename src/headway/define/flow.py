@@ -130,6 +130,9 @@ class Flow:
         retry_if, timeout, delivery."""
         return Flow(self._run, self._kind, self._ctx, self._policy.with_(options, "flow.using"))
 
+    def _named(self, name: str) -> Flow:
+        return Flow(self._run, self._kind, self._ctx, msgspec.structs.replace(self._policy, name=name))
+
     async def sleep(self, delay: Duration) -> None:
         """Go on after this time; a long sleep takes no memory and no worker."""
         await self._wait(Operation("sleep", "sleep", what=Timed(delay_s=to_ms(delay, "delay") / 1_000)))
@@ -308,4 +311,4 @@ class Saga:
         while self._undos:
             f, args, kwargs = self._undos.pop()
             self._flow._run.undone = True
-            await undo.using(name=f"undo {step_function(f).name or 'it'}").step(f, *args, **kwargs)
+            await undo._named(f"undo:{step_function(f).name or 'it'}").step(f, *args, **kwargs)
