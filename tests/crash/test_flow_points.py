@@ -6,7 +6,7 @@ from tests import sizes_and_seeds
 from tests.crash.crash_site import CrashSite
 from tests.crash.test_fault_points import _some
 
-LOG = [10, 20, 30, ["second", 8], ["first", 7], 10, 200, "held ship", 2, "late", None]
+LOG = [10, 20, 30, ["second", 8], ["first", 7], 10, 200, "held ship", 2, "in time or late", None]
 
 
 def test_a_flow_ends_right_wherever_its_worker_is_killed(site: CrashSite) -> None:
