@@ -36,13 +36,10 @@ def _check(site: CrashSite, job_id: str, point: str) -> None:
     signals = {signal.name: signal.status for signal in app.signals(job_id) if not signal.name.startswith("$")}
     assert signals == {"first": "consumed", "second": "consumed", "other": "undelivered"}, point
     children = [(child.kind, child.status) for child in app.jobs(parent_id=job_id)]
-    # the one that nobody waited for in the end may have been quicker than its cancel
     assert sorted(children)[-1] == ("twig", "succeeded"), point
     assert len(children) == 4, point
-    assert sorted(status for _, status in children[:-1]).count("succeeded") >= 2, point
-    recorded = {
-        row.place: row.fence for row in app.store.run(app.store.ops.journal([job_id])).rows if row.kind == "done"
-    }
+    rows = app.store.run(app.store.ops.journal([job_id])).rows
+    recorded = {row.place: row.fence for row in rows if row.kind == "done"}
     ran: dict[str, list[int]] = {}
     for subject, fence in ((entry.subject, entry.fence) for entry in site.ledger.of("ran")):
         of, _, place = subject.partition("/")
