@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from headway.app import Headway
     from headway.app.transfer import atransfer, transfer
     from headway.dashboard import asgi
-    from headway.define import Call, Context, Flow, Machine, Registry, step
+    from headway.define import Call, Context, Flow, Machine, Registry, SyncFlow, step
     from headway.model.artifact import Artifact
     from headway.model.cron_words import explain_cron
     from headway.model.group import Group
@@ -47,6 +47,7 @@ __all__ = [
     "Spawn",
     "StepOutcome",
     "Stop",
+    "SyncFlow",
     "Train",
     "amigrate",
     "asgi",
@@ -69,6 +70,7 @@ _HOMES = {
     "Done": "headway.model.outcome",
     "Enqueued": "headway.model.job",
     "Flow": "headway.define",
+    "SyncFlow": "headway.define",
     "Group": "headway.model.group",
     "Headway": "headway.app",
     "Job": "headway.model.job",

@@ -14,6 +14,7 @@ from headway.define.options import Options, new_job
 from headway.define.registry import Decorator, FlowVerb, JobVerb, Registry
 from headway.define.step_context import StepContext
 from headway.define.steps import step
+from headway.define.sync_flow import SyncFlow
 from headway.model.outcome import Cancel, Retry, Snooze
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Retry",
     "Snooze",
     "StepContext",
+    "SyncFlow",
     "UsingOptions",
     "flow_step",
     "new_job",

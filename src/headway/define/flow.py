@@ -33,7 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _VALUE_LIMIT = 1 << 20
-_UNDO_TRIES = 100
+UNDO_TRIES = 100
 """How often an undo is tried that has no policy of its own: what was done must not stay half done."""
 
 
@@ -307,7 +307,7 @@ class Saga:
     ) -> None:
         if error is None or self._flow._run.loop.dropping or isinstance(error, Dropped | Restarted | GeneratorExit):
             return
-        undo = self._flow.using(max_attempts=_UNDO_TRIES)
+        undo = self._flow.using(max_attempts=UNDO_TRIES)
         while self._undos:
             f, args, kwargs = self._undos.pop()
             self._flow._run.undone = True

@@ -13,11 +13,13 @@ from headway.define.arguments import Arguments
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
 from headway.define.flow import Flow
+from headway.define.flow_run import FlowRun
 from headway.define.flow_step import Policy
 from headway.define.kind import Kind
 from headway.define.option_types import FlowOptions, UsingOptions
 from headway.define.options import Options
 from headway.define.signals import signal_to_key
+from headway.define.sync_flow import FlowThread, SyncFlow
 from headway.errors import InvalidJob
 from headway.model.codec import encode
 from headway.model.duration import to_ms
@@ -46,6 +48,7 @@ class Edition(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     steps_at_once: int
     cancel_grace_ms: int
+    is_sync: bool  # a plain function, in a thread
 
     def runs(self, version: int) -> bool:
         return self.since <= version <= self.version
@@ -66,8 +69,6 @@ class FlowKind(Kind[P, R]):
         grace_ms = to_ms(given.pop("cancel_grace", CANCEL_GRACE_MS / 1_000), "cancel_grace")
         _refuse(given, str(given.get("name") or getattr(fn, "__name__", "flow")))
         super().__init__(fn, given, binding=binding)  # type: ignore[arg-type]
-        if not self.is_async:
-            raise InvalidJob(f"{self.name}: a flow is an async function: async def {self.name}(flow: Flow, …)")
         checks.integer(version, "version", 1, 32_767)
         checks.integer(since, "since", 1, 32_767)
         if since > version:
@@ -87,11 +88,13 @@ class FlowKind(Kind[P, R]):
             policy=Policy(options=step_options),
             steps_at_once=checks.integer(at_once, "steps_at_once", 1, 10_000),
             cancel_grace_ms=grace_ms,
+            is_sync=not self.is_async,
         )
+        self.is_async = True  # for the worker: it is driven from the event loop
         self.editions: tuple[Edition, ...] = (self.edition,)
 
     def _read_parameters(self, fn: Callable[..., Any]) -> Arguments:
-        return FlowArguments(fn, self.name)
+        return FlowArguments(fn, self.name) if self.is_async else SyncFlowArguments(fn, self.name)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise InvalidJob(f"{self.name} is a flow: enqueue it, or run it with headway.testing")
@@ -206,9 +209,16 @@ class FlowArguments(Arguments):
         super().__init__(fn, kind)
         if self.context is None:
             raise InvalidJob(
-                f"{kind}: a flow's function takes its Flow: async def {kind}(flow: Flow, …), with Flow from headway"
+                f"{kind}: a flow's function takes its flow: async def {kind}(flow: Flow, …), or without async: "
+                f"def {kind}(flow: SyncFlow, …)"
             )
         self.flow = self.context
+
+
+class SyncFlowArguments(FlowArguments):
+    """The same for a plain function."""
+
+    given = SyncFlow
 
 
 class Desk(Protocol):
@@ -311,10 +321,14 @@ class ClaimedFlow:
         self.kind.decode(ctx.claim.payload, ctx.secret)  # an error in it is the job's, before anything runs
         return ctx.desk.run, (self, ctx), {}
 
-    def coroutine_of(self, flow: Flow, payload: str, secret: Callable[[str], str]) -> Callable[[], Any]:
-        """Its function, ready to be called."""
+    def function_of(self, run: FlowRun, flow: Flow, payload: str, secret: Callable[[str], str]) -> Callable[[], Any]:
+        """Its function, ready to be called; one that is plain gets a `SyncFlow`, and a thread."""
         args, kwargs = self.kind.decode(payload, secret)
-        kwargs[self.edition.flow_param] = flow
+        given: Any = flow
+        if self.edition.is_sync:
+            run.thread = FlowThread(run, lambda: self.edition.fn(*args, **kwargs))
+            given = SyncFlow(flow, run.thread)
+        kwargs[self.edition.flow_param] = given
         return lambda: self.edition.fn(*args, **kwargs)
 
     def settlement_of(

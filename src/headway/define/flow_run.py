@@ -138,6 +138,8 @@ class FlowRun:
         self.canceled_at: int | None = None  # the seq of the cancel
         self.canceled_time = 0.0
         self.differing: list[str] = []  # places whose arguments differ from the recorded ones
+        self.thread: Any = None  # of a plain function: its `FlowThread`
+        self.waits_for_thread: asyncio.Future[None] | None = None
         self.loop = FlowLoop(self._timer, self._timer_canceled)  # type: ignore[abstract]
         self.main: asyncio.Task[Any] | None = None
         self.random = random.Random(self.seed)
@@ -162,6 +164,12 @@ class FlowRun:
         Raises `FlowChanged` if the journal has an answer to something that the function does not ask for.
         """
         if not self.loop.run(slice_s):
+            return False
+        if self.waits_for_thread is not None:
+            # the function was computing when the loop came to rest: it rests now, or `computes` is asked first
+            future, self.waits_for_thread = self.waits_for_thread, None
+            if not future.done():
+                future.set_result(None)
             return False
         if self.next_answer < len(self.answers):
             row = self.answers[self.next_answer]
@@ -211,6 +219,8 @@ class FlowRun:
     def drop(self) -> None:
         """Leave the function: its tasks end here, and nothing that they still ask for counts."""
         self.loop.unwind()
+        if self.thread is not None:
+            self.thread.drop()
 
     def close(self) -> list[Operation]:
         """The function has ended: end the tasks that it left; gives what they still waited for."""

@@ -16,6 +16,7 @@ from headway.define.flow_kind import FlowKind
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
 from headway.define.option_types import DeclaredScheduleOptions, FlowOptions, KindOptions
+from headway.define.sync_flow import SyncFlow
 from headway.errors import InvalidJob, UnknownKind
 
 P = ParamSpec("P")
@@ -52,7 +53,10 @@ class JobVerb(Protocol):
 class FlowDecorator(Protocol):
     """The type of `@registry.flow(queue="orders")`."""
 
+    @overload
     def __call__(self, fn: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> FlowKind[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncFlow, P], R], /) -> FlowKind[P, R]: ...
 
 
 class FlowVerb(Protocol):
@@ -60,6 +64,8 @@ class FlowVerb(Protocol):
 
     @overload
     def __call__(self, fn: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> FlowKind[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[SyncFlow, P], R], /) -> FlowKind[P, R]: ...
     @overload
     def __call__(self, fn: None = None, /, **options: Unpack[FlowOptions]) -> FlowDecorator: ...
 
@@ -105,6 +111,8 @@ class Registry:
 
     @overload
     def flow(self, fn: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> FlowKind[P, R]: ...
+    @overload
+    def flow(self, fn: Callable[Concatenate[SyncFlow, P], R], /) -> FlowKind[P, R]: ...
     @overload
     def flow(self, fn: None = None, /, **options: Unpack[FlowOptions]) -> FlowDecorator: ...
     def flow(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -133,7 +135,15 @@ class FlowExecution:
         began = moment(noted[-1]) if noted else self.desk.now()
         if not noted:
             self._first_notes.append((_BEGAN, due_text(began)))
-        return self._claimed.coroutine_of(self._flow, payload, self.ctx.secret), began
+        function = self._claimed.function_of(flow, self._flow, payload, self.ctx.secret)
+        if flow.thread is not None:
+            return lambda: flow.thread.main(self._start_thread), began
+        return function, began
+
+    def _start_thread(self, work: Callable[[], None]) -> None:
+        inside = partial(contextvars.copy_context().run, work)
+        thread = asyncio.ensure_future(self.desk.threads.call(inside, lambda: None))
+        thread.add_done_callback(lambda _: self.news.set())
 
     async def _advance(self) -> None:
         """Let the function run until it is at rest and has had all that is recorded: in slices, from plain callbacks,
@@ -147,7 +157,11 @@ class FlowExecution:
                 return
             ends = time.perf_counter() + SLICE_S
             try:
-                while not flow.advance(SLICE_S):
+                while True:
+                    if flow.thread is not None and flow.thread.computes(again):
+                        return  # a plain function runs: nothing else of its flow does meanwhile
+                    if flow.advance(SLICE_S):
+                        break
                     if time.perf_counter() > ends:
                         loop.call_soon(piece)
                         return
@@ -155,6 +169,10 @@ class FlowExecution:
                 done.set_exception(error)
             else:
                 done.set_result(None)
+
+        def again() -> None:
+            with suppress(RuntimeError):  # the worker has ended
+                loop.call_soon_threadsafe(piece)
 
         loop.call_soon(piece)
         await done

@@ -227,7 +227,8 @@ class FlowSteps:
     async def _in_thread(self, call: Callable[[], Any], ctx: Context, timeout_ms: int | None) -> Any:
         """A thread cannot be killed: past its timeout it sees `ctx.canceled`, and the try ends when it does."""
         inside = partial(contextvars.copy_context().run, call)
-        thread = asyncio.ensure_future(self._desk.threads.call(inside, lambda: None))
+        own = self._execution.flow.thread
+        thread = own.call(inside) if own else asyncio.ensure_future(self._desk.threads.call(inside, lambda: None))
         late = False
         while not thread.done():
             limit_s = None if late or timeout_ms is None else timeout_ms / 1_000
