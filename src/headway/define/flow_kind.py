@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, Unpack
 from uuid import UUID
 
 import msgspec
@@ -203,7 +203,7 @@ class FlowArguments(Arguments):
     """The arguments of a flow's function: without the parameter that gets the `Flow`."""
 
     __slots__ = ("flow",)
-    given = Flow
+    given: ClassVar[type] = Flow
 
     def __init__(self, fn: Callable[..., Any], kind: str) -> None:
         super().__init__(fn, kind)

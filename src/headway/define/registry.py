@@ -292,8 +292,10 @@ class Registry:
 
     def _adopt(self, kind: AnyKind) -> None:
         taken = self._kinds.get(kind.name)
-        if isinstance(taken, MachineKind | FlowKind) and type(taken) is type(kind):
-            kind = taken.joined(kind)  # type: ignore[arg-type]
+        if isinstance(taken, FlowKind) and isinstance(kind, FlowKind):
+            kind = taken.joined(kind)
+        if isinstance(taken, MachineKind) and isinstance(kind, MachineKind):
+            kind = taken.joined(kind)
         self._kinds[kind.name] = kind
         adopted = self._kinds[kind.name]
         self._kinds.update(dict.fromkeys(adopted.aliases, adopted))

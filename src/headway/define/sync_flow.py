@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, overload
 from uuid import UUID
@@ -29,8 +30,8 @@ _Request = Callable[[], Awaitable[Any]]
 
 
 class FlowThread:
-    """A plain function in its thread, and its flow's event loop, which carries out what it asks for. Only one of the two
-    runs at a time: so the flow is at rest when the function waits for an operation, or has ended."""
+    """A plain function in its thread, and its flow's event loop, which carries out what it asks for. Only one of the
+    two runs at a time: so the flow is at rest when the function waits for an operation, or has ended."""
 
     def __init__(self, run: FlowRun, function: Callable[[], Any]) -> None:
         self._run = run
@@ -89,7 +90,7 @@ class FlowThread:
     # on the worker's event loop
 
     def computes(self, when_idle: Callable[[], None]) -> bool:
-        """Whether the function runs between two operations; `when_idle` is then called, in its thread, once it rests."""
+        """Whether the function runs between two operations; then `when_idle` is called, in its thread, once it rests."""
         with self._lock:
             if self._computes:
                 self._idle = when_idle
@@ -142,7 +143,7 @@ class FlowThread:
                     raise
                 self._answer(_raising(error))
             else:
-                self._answer(lambda value=value: (True, value))
+                self._answer(_giving(value))
 
     def drop(self) -> None:
         """Leave the function: its thread ends at its next operation."""
@@ -163,6 +164,10 @@ class FlowThread:
     def _give(self, what: Callable[[], Any]) -> None:
         self._inbox.append(what)
         self._given.release()
+
+
+def _giving(value: Any) -> Callable[[], Any]:
+    return lambda: (True, value)
 
 
 def _raising(error: BaseException) -> Callable[[], Any]:
@@ -310,4 +315,4 @@ class SyncSaga:
             f, args, kwargs = self._undos.pop()
             self._flow._flow._run.undone = True
             named = undo._named(f"undo:{step_function(f).name or 'it'}")
-            self._flow._thread.ask(lambda named=named, f=f, a=args, k=kwargs: named.step(f, *a, **k))
+            self._flow._thread.ask(partial(named.step, f, *args, **kwargs))

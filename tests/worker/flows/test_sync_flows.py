@@ -157,11 +157,11 @@ def test_an_operation_in_another_thread_is_refused(harness: WorkerHarness) -> No
 @pytest.mark.parametrize("kills", [1, 2])
 def test_what_is_recorded_does_not_run_again(harness: WorkerHarness, kills: int) -> None:
     ran: list[int] = []
-    began = asyncio.Event()
+    began = [False]
 
     async def slow(n: int) -> int:
         ran.append(n)
-        began.set()
+        began[0] = True
         await asyncio.sleep(0.02)
         return n
 
@@ -171,8 +171,8 @@ def test_what_is_recorded_does_not_run_again(harness: WorkerHarness, kills: int)
 
     (job_id,) = harness.enqueue(f.build())
     for _ in range(kills):
-        began.clear()
-        harness.while_working(harness.worker(), began.wait)
+        began[0] = False
+        harness.while_working(harness.worker(), lambda: harness.until(lambda: began[0]))
     harness.drain()
     assert harness.get(job_id).result == list(range(6))
     assert ran == list(range(6))
