@@ -90,7 +90,7 @@ class FlowThread:
     # on the worker's event loop
 
     def computes(self, when_idle: Callable[[], None]) -> bool:
-        """Whether the function runs between two operations; then `when_idle` is called, in its thread, once it rests."""
+        """Whether the function runs between two operations; then `when_idle` is called in its thread, once it rests."""
         with self._lock:
             if self._computes:
                 self._idle = when_idle
