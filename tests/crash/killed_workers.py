@@ -18,8 +18,9 @@ PATIENT = {"lease": "10m", "heartbeat": "1s"}
 class KilledWorkers:
     """A number of workers, and what the ledger tells of them."""
 
-    def __init__(self, site: CrashSite, size: int, *, queues: str = "main") -> None:
+    def __init__(self, site: CrashSite, size: int, *, queues: str = "main", app: str = "ordered_jobs") -> None:
         self._site = site
+        self._app = app
         self._queues = queues
         self._begun: set[str] = set()
         self._open: dict[tuple[str, int], int] = {}
@@ -53,7 +54,7 @@ class KilledWorkers:
         self._site.rows.check()
 
     def _new(self) -> Process:
-        self._all.append(self._site.fleet.worker(app="ordered_jobs", queues=self._queues, **PATIENT))
+        self._all.append(self._site.fleet.worker(app=self._app, queues=self._queues, **PATIENT))
         return self._all[-1]
 
     def _kill_one(self) -> bool:
