@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -93,7 +93,7 @@ class FlowNews(msgspec.Struct, frozen=True):
 
 
 class _From(msgspec.Struct, frozen=True):
-    start: int = msgspec.field(name="from")
+    start: int = msgspec.field(name="from", default=0)
 
 
 def starts_from(value: msgspec.Raw | bytes | str) -> int:
@@ -105,6 +105,27 @@ def starts_from(value: msgspec.Raw | bytes | str) -> int:
     return msgspec.json.decode(value, type=_From).start
 
 
+def with_child(entry: Entry, children: Mapping[str, str]) -> Entry:
+    """The entry with the id of the job that its child is, if that is known.
+
+    >>> child = NewJob(id="mine", kind="pack")
+    >>> entry = Entry(job_id="f", fence=1, seq=1, kind="called", place="pack", value='{"id":"mine","n":1}', child=child)
+    >>> with_child(entry, {"mine": "theirs"}).value
+    '{"id":"theirs","n":1}'
+    """
+    if entry.child is None or entry.child.id not in children:
+        return entry
+    said = msgspec.json.decode(entry.value or "{}")
+    said = {**(said if isinstance(said, dict) else {}), "id": children[entry.child.id]}
+    return msgspec.structs.replace(entry, value=msgspec.json.encode(said).decode())
+
+
+def news(inbox: str) -> FlowNews:
+    """What a flow's unread signals, as JSON, say."""
+    signals = msgspec.json.decode(inbox, type=list[Received])
+    return FlowNews(signals, any(signal.name == CANCEL for signal in signals))
+
+
 def effective(rows: Sequence[Row]) -> list[Row]:
     """The rows of one journal, in order, that count: without those that a later `forgotten` row took back, and without
     that row. It takes back every row from its number on; if that is below 1, the `settled` notes of its execution and
@@ -114,30 +135,37 @@ def effective(rows: Sequence[Row]) -> list[Row]:
     ...     raw = None if value is None else msgspec.Raw(value)
     ...     return Row(job_id="f", seq=seq, fence=fence, kind=kind, place=place, value=raw, error=None, print=None,
     ...                at=datetime(2026, 1, 1), took_ms=None, signal=None)
-    >>> first = [row(-5, "settled", "pay"), row(1, "done", "pay"), row(2, "failed", "ship"), row(3, "cut", value='{"from": 2}')]
+    >>> cut = row(3, "cut", value='{"from": 2}')
+    >>> first = [row(-5, "settled", "pay"), row(1, "done", "pay"), row(2, "failed", "ship"), cut]
     >>> again = [*first, row(4, "forgotten", value='{"from": 2}'), row(5, "done", "ship", fence=2)]
     >>> [(each.seq, each.kind, each.place) for each in effective(again)]
     [(-5, 'settled', 'pay'), (1, 'done', 'pay'), (5, 'done', 'ship')]
-    >>> effective([*first, row(4, "forgotten", value='{"from": 0}')])
+    >>> whole = row(4, "forgotten", value='{"from": 0}')
+    >>> effective([*first, whole])
     []
-    >>> [each.seq for each in effective([row(-6, "settled", fence=2), *first, row(4, "forgotten", value='{"from": 0}')])]
+    >>> [each.seq for each in effective([row(-6, "settled", fence=2), *first, whole])]
     [-6]
     """
-    kept: list[Row] = []
-    settled_after = None
+    starts = [starts_from(row.value or b"{}") if row.kind == "forgotten" else None for row in rows]
+    counted = counting([(row.seq, row.fence, start) for row, start in zip(rows, starts, strict=True)])
+    return [row for row in rows if row.seq in counted]
+
+
+def counting(rows: Sequence[tuple[int, int, int | None]]) -> set[int]:
+    """The numbers of the rows of one journal that count, of all in order: (seq, fence, what it takes back from)."""
+    counted: set[int] = set()
+    settled_after = -1
     lowest: int | None = None
-    for row in reversed(rows):
-        if row.seq < 0:
-            if settled_after is None or row.fence > settled_after:
-                kept.append(row)
-        elif lowest is not None and row.seq >= lowest:
+    for seq, fence, start in reversed(rows):
+        if seq < 0:
+            if fence > settled_after:
+                counted.add(seq)
+        elif lowest is not None and seq >= lowest:
             continue
-        elif row.kind == "forgotten":
-            start = starts_from(row.value or b'{"from": 0}')
+        elif start is not None:
             lowest = start if lowest is None else min(lowest, start)
             if start < 1:
-                settled_after = max(row.fence, -1 if settled_after is None else settled_after)
+                settled_after = max(fence, settled_after)
         else:
-            kept.append(row)
-    kept.reverse()
-    return kept
+            counted.add(seq)
+    return counted
