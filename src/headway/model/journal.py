@@ -160,12 +160,11 @@ def counting(rows: Sequence[tuple[int, int, int | None]]) -> set[int]:
         if seq < 0:
             if fence > settled_after:
                 counted.add(seq)
-        elif lowest is not None and seq >= lowest:
-            continue
         elif start is not None:
+            # for good, even where a later one takes this row back
             lowest = start if lowest is None else min(lowest, start)
             if start < 1:
                 settled_after = max(fence, settled_after)
-        else:
+        elif lowest is None or seq < lowest:
             counted.add(seq)
     return counted
