@@ -43,11 +43,10 @@ def test_a_row_waits_for_whoever_ends_its_execution_and_is_lost(db, session):
 def test_a_row_that_waits_for_a_new_claim_of_the_same_worker_is_lost(db, session):
     claim = begin(db)
     db.settle(claim, "queued")
-    claimer, recorder = session(), session()
+    claimer = session()
     (again,) = claimer.run(db.ops.claim(db.home(), "default", 1))
     # the row is still queued for the others
     assert record(db, entry(claim, 1), entry(again, 2)).lost == [(claim.id, 1), (claim.id, 2)]
-    del recorder
     claimer.commit()
     assert record(db, entry(claim, 1), entry(again, 2)).lost == [(claim.id, 1)]
     assert lines(db, claim.id) == [(2, "done", "step2")]

@@ -50,7 +50,8 @@ begin
   return query
     select distinct u.job, u.fence
       from unnest(p_jobs, p_fences) as u (job, fence)
-     where not exists (select from unnest(v_mine, v_fences) as m (id, fence) where m.id = u.job and m.fence = u.fence);
+     where not exists (select from unnest(v_mine, v_fences) as m (id, fence) where m.id = u.job and m.fence = u.fence)
+     order by u.job, u.fence;
 end
 $$;
 

@@ -38,7 +38,7 @@ class RecordVerbs(Verbs):
                 read = [(entry.signal, entry.job_id, entry.fence) for entry in mine if entry.signal is not None]
                 if read:
                     yield Statement(_SQL["consume"], (json_list(read), now))
-            return Recorded([claim for claim in asked if claim not in running], children)
+            return Recorded(sorted(asked - running), children)
 
         return SqliteOp(steps, writes=True)
 
