@@ -39,6 +39,7 @@ TABLES = (
     "job_tags",
     "unique_windows",
     "attempts",
+    "flow_journal",
     "artifacts",
     "artifact_trash",
     "workers",

@@ -20,6 +20,7 @@ from tests.store import written_words
 from tests.store.access import refusals as of_access
 from tests.store.engine import refusals as of_engine
 from tests.store.fleet import refusals as of_fleet
+from tests.store.flows import refusals as of_flows
 from tests.store.jobs import refusals as of_jobs
 from tests.store.machines import refusals as of_machines
 from tests.store.order import refusals as of_order
@@ -27,7 +28,7 @@ from tests.store.refusal_cases import Case, cases
 from tests.store.refusal_sites import SOURCE, postgres_site, postgres_sites, python_site, python_sites
 from tests.store.triggers import refusals as of_triggers
 
-REFUSED = cases(of_engine, of_jobs, of_order, of_machines, of_triggers, of_fleet, of_access)
+REFUSED = cases(of_engine, of_jobs, of_order, of_machines, of_flows, of_triggers, of_fleet, of_access)
 """Each asks a store for something that it refuses: the last call raises."""
 
 WRITTEN = cases(written_words)

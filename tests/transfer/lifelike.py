@@ -8,8 +8,12 @@ from pathlib import Path
 import msgspec
 
 from headway import Await, Context, Done, Headway, Machine, Registry, Spawn, step
+from headway.model.ids import new_id
 from headway.model.job import Enqueued, NewJob
+from headway.model.journal import FLOW, Entry
+from headway.model.machine import Checkpoint, Turn, turned
 from headway.testing import drain
+from tests.store.db import new_worker
 
 kinds = Registry()
 _ledger = "LEDGER"
@@ -122,6 +126,7 @@ def fill(app: Headway) -> None:
     for n in range(3):
         put(limited.build(what="rated" if n else "other"))
     drain(app)
+    _park_flow(app)
     assert app.get(album.id).status == "waiting", app.get(album.id)
     app.signal(order.id, "note", {"read": "later"})
     app.emit("uploaded", {"file": "uploaded.txt"})
@@ -139,6 +144,26 @@ def fill(app: Headway) -> None:
     app.pause("paused")
     app.set_retention("paused", {"succeeded": "3d", "dead": "30d"})
     put(work.using(queue="paused").build(what="in a paused queue"))
+
+
+def _park_flow(app: Headway) -> None:
+    """A flow that has done two things and waits for a third, which does not come."""
+    store = app._store
+    worker = new_worker()
+    store.run(store.ops.register(worker))
+    flow = NewJob(id=new_id(), kind="flow", queue="flows", checkpoint=Checkpoint(version=1, step=FLOW))
+    store.run(store.ops.enqueue([flow]))
+    (claim,) = store.run(store.ops.claim(worker.id, "flows", 1))
+    base = {"job_id": claim.id, "fence": claim.fence}
+    rows = [
+        Entry(**base, seq=1, kind="done", place="reserve", value='{"ünïcode": "✓", "n":  1.0}', print=2**62, took_ms=7),
+        Entry(**base, seq=2, kind="signal", place="paid", signal=new_id(), error="none"),
+    ]
+    store.run(store.ops.record(worker.id, rows))
+    store.run(store.ops.settle_step(Entry(**base, seq=0, kind="settled", place="charge", value="null")))
+    turn = Turn(outcome="park", ran=FLOW, step=FLOW, version=1, awaiting=("never",), state='{"shown": 1}')
+    store.run(store.ops.settle(worker.id, [turned(claim, turn, "waiting")]))
+    store.run(store.ops.unregister(worker.id))
 
 
 AFTER = {

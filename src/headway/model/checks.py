@@ -113,7 +113,11 @@ def check_events(events: Sequence[NewEvent]) -> None:
 
 
 def check_signals(signals: Sequence[NewSignal]) -> None:
-    """Raises `InvalidPayload` for a reference to a secret: a sender must not make machines read secrets."""
+    """Raises `InvalidJob` for a name of the engine's, and `InvalidPayload` for a reference to a secret: a sender must
+    not make machines read secrets."""
+    for signal in signals:
+        if signal.name.startswith("$"):
+            raise refusals.signal_of_engine(signal.name)
     if any(refers(signal.payload) for signal in signals):
         raise refusals.secret_in_signal()
 

@@ -33,6 +33,7 @@ class LeavingJob(msgspec.Struct, frozen=True, array_like=True):
     limited_by: str | None
     group_id: str | None
     awaited: int  # by jobs with `after`
+    calls: int = 0  # a flow that waits for children
 
     def has_seat(self) -> bool:
         """Whether it is the locomotive of its train."""

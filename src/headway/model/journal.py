@@ -76,7 +76,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
     lost: list[tuple[str, int]]  # (id, fence) of what is not this worker's any more: nothing of it was written
     children: dict[str, str]  # an entry's child → the job that it is: itself, or the one that it met by its key
-    at: int = 0  # when, in microseconds: the time of all rows of this call
+    at: dict[str, int] = {}  # of each flow, the time of these rows, in microseconds
 
 
 class Journals(msgspec.Struct, frozen=True):
@@ -161,12 +161,11 @@ def counting(rows: Sequence[tuple[int, int, int | None]]) -> set[int]:
         if seq < 0:
             if fence > settled_after:
                 counted.add(seq)
-        elif lowest is not None and seq >= lowest:
-            continue
         elif start is not None:
+            # for good, even where a later one takes this row back
             lowest = start if lowest is None else min(lowest, start)
             if start < 1:
                 settled_after = max(fence, settled_after)
-        else:
+        elif lowest is None or seq < lowest:
             counted.add(seq)
     return counted

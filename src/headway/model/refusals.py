@@ -301,6 +301,28 @@ def waits_for_itself(job_id: str) -> InvalidJob:
     )
 
 
+def signal_of_engine(name: str) -> InvalidJob:
+    return InvalidJob(
+        f'signal name "{name}" begins with $, as only names of the engine do: nothing was sent; give it another name'
+    )
+
+
+def not_a_flow(job_id: str, kind: str) -> NotAllowed:
+    return NotAllowed(f"job {job_id} ({kind}) is not a flow, and has no journal: nothing was changed")
+
+
+def flow_not_set_aside(job_id: str, status: Status) -> NotAllowed:
+    hint = "retry it" if status in FINISHED else "wait until it is set aside, or cancel it"
+    return NotAllowed(f"flow {job_id} is {status}, so nothing of its journal was taken back: {hint}")
+
+
+def step_settled(place: str, job_id: str) -> NotAllowed:
+    return NotAllowed(
+        f"step {place} of job {job_id} is settled already, by this transaction or by one that was committed: nothing "
+        "was written; settle once"
+    )
+
+
 # events, templates and triggers
 
 

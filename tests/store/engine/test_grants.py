@@ -25,8 +25,8 @@ BOTH = {
         emit_many emit retry_events begin_run run_trigger begin_backfill backfill create_template
         change_template delete_template create_connector change_connector delete_connector create_trigger
         change_trigger delete_trigger listening begin_request finish_request keep_list read_list advance_list
-        begin_payloads keep_payloads""",
-    "reads as the caller: row-level security decides": "stat_facts list event_patterns",
+        begin_payloads keep_payloads copy_journal forget""",
+    "reads as the caller: row-level security decides": "stat_facts list event_patterns journal",
     "gives nothing that anybody owns": "time_bounds now uuid7 tenant",
     "gives what is set for queues, which all share, without who set it": "queue_settings",
     "gives the name of a suspended tenant to who knows its id": "refuse_suspended",
@@ -42,7 +42,8 @@ WORKER = {
     "ends what it runs itself, by worker and fence": """
         claim claim_once take claimable running report release settle succeed settle_and_claim complete
         complete_many fail fail_many commit_outcome take_committed add_children begin_artifact keep_artifact
-        heartbeat heartbeat_claims register retire unregister""",
+        heartbeat heartbeat_claims register retire unregister record begin_record add_called settle_step
+        set_flow_state leave""",
     "does for all tenants what any worker does anyway": """
         fold_stats depths take_error_deltas add_errors promote retentions trash empty_trash reap
         process_arrivals sweep due begin_fires begin_handling signal_each record_fires declare queue_names""",
@@ -54,7 +55,7 @@ WORKER = {
         declare_dead set_fair set_limit reserve unreserve change_definition delete_definition pause pause_all
         resume resume_all set_retention set_worker create_tenant rename_tenant set_tenant_zone suspend_tenant
         resume_tenant""",
-    "only reads": "tenant_rows first_in_line",
+    "only reads": "tenant_rows first_in_line flow_news is_called",
 }
 
 

@@ -24,15 +24,15 @@ def scripts(dialect: str) -> dict[str, str]:
     schema = "headway." if dialect == "postgres" else ""
     jobs, definitions = f"{schema}jobs", f"{schema}definitions"
     return {
-        "70_shade.up.sql": f"-- locks: jobs, for a moment\nalter table {jobs} add column shade text;\n",
-        "70_shade.down.sql": f"alter table {jobs} drop column shade;\n",
-        "71_backfill.up.sql": "-- locks: two jobs at a time\n-- batches\n"
+        "90_shade.up.sql": f"-- locks: jobs, for a moment\nalter table {jobs} add column shade text;\n",
+        "90_shade.down.sql": f"alter table {jobs} drop column shade;\n",
+        "91_backfill.up.sql": "-- locks: two jobs at a time\n-- batches\n"
         f"update {jobs} set shade = 'dark' where id in "
         f"(select id from {jobs} where shade is null limit 2) returning id;\n",
-        "71_backfill.down.sql": "",
-        "72_other_index.up.sql": "-- locks: definitions, for a moment\n"
+        "91_backfill.down.sql": "",
+        "92_other_index.up.sql": "-- locks: definitions, for a moment\n"
         f"drop index {schema}definitions_inactive;\ncreate index definitions_idle on {definitions} (active);\n",
-        "72_other_index.down.sql": f"drop index {schema}definitions_idle;\n"
+        "92_other_index.down.sql": f"drop index {schema}definitions_idle;\n"
         f"create index definitions_inactive on {definitions} (kind) where not active;\n",
     }
 
@@ -60,7 +60,7 @@ def shades(db: Any) -> list[Any]:
 @pytest.mark.usefixtures("tomorrow")
 def test_a_database_of_the_version_gets_its_new_steps(db: Any) -> None:
     with pytest.raises(
-        SchemaOutdated, match=r"version 10 without all its steps \(70_shade; 71_backfill; 72_other_index"
+        SchemaOutdated, match=r"version 10 without all its steps \(90_shade; 91_backfill; 92_other_index"
     ):
         db.enqueue()
     assert [part.title for part in migrate.plan(db.store)][:3] == TITLES
@@ -82,7 +82,7 @@ def test_it_gets_them_however_often_the_migration_is_killed(db: Any) -> None:
     migrate.apply(db.store)
     assert migrate.apply(db.store) == []
     assert shades(db) == [(7, "dark", "dark")]
-    assert new_steps(db) == ["70_shade", "71_backfill", "72_other_index"]
+    assert new_steps(db) == ["90_shade", "91_backfill", "92_other_index"]
 
 
 def test_the_older_build_works_on_it(db: Any, tomorrow: Callable[[], None]) -> None:
@@ -100,7 +100,7 @@ def test_the_older_build_changes_nothing_of_it(db: Any, tomorrow: Callable[[], N
         migrate.apply(db.store)
     else:
         kills = 0
-        while "70_shade" not in new_steps(db):
+        while "90_shade" not in new_steps(db):
             kills += 1
             assert not ended_by_itself(db, kills)
     before = new_steps(db)
@@ -119,5 +119,5 @@ def test_the_older_build_changes_nothing_of_it(db: Any, tomorrow: Callable[[], N
 
 
 def new_steps(db: Any) -> list[str]:
-    names = db.sql(f"select name from {db.table('schema_steps')} where name > '7' order by name")
+    names = db.sql(f"select name from {db.table('schema_steps')} where name > '9' order by name")
     return [name for (name,) in names]

@@ -12,6 +12,7 @@ from headway.model.actor import Caller
 from headway.model.artifact import NewArtifact
 from headway.model.ids import new_id
 from headway.model.job_list import NewJobList
+from headway.model.journal import Entry
 from headway.model.key_text import new_key
 from headway.model.request import Request
 from tests.store.db import new_group, new_job
@@ -162,6 +163,7 @@ def fill(db: Any, name: str) -> None:
             sha256="ab",
         )
     )
+    db.run(db.ops.record(None, [Entry(job_id=claim.id, fence=claim.fence, seq=1, kind="done", place="step")]))
     db.finish(claim)
     db.signal(second.id, "go")
     db.emit("paid", **of(name))

@@ -13,6 +13,11 @@ from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenant_care import TenantCareVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
 from headway.store.postgres.fleet.workers import WorkerVerbs
+from headway.store.postgres.flows.children import FlowChildVerbs
+from headway.store.postgres.flows.forget import ForgetVerbs
+from headway.store.postgres.flows.fork import FlowForkVerbs
+from headway.store.postgres.flows.read import JournalVerbs
+from headway.store.postgres.flows.record import RecordVerbs
 from headway.store.postgres.jobs.artifacts import ArtifactVerbs
 from headway.store.postgres.jobs.audit import AuditVerbs
 from headway.store.postgres.jobs.audit_chain import AuditChainVerbs
@@ -93,6 +98,11 @@ class PostgresOps(
     ChildVerbs,
     ForkVerbs,
     StepVerbs,
+    RecordVerbs,
+    JournalVerbs,
+    FlowChildVerbs,
+    ForgetVerbs,
+    FlowForkVerbs,
     DefinitionVerbs,
     TemplateVerbs,
     ConnectorVerbs,

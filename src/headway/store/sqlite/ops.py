@@ -13,6 +13,11 @@ from headway.store.sqlite.fleet.queues import QueueVerbs
 from headway.store.sqlite.fleet.tenant_care import TenantCareVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
 from headway.store.sqlite.fleet.workers import WorkerVerbs
+from headway.store.sqlite.flows.children import FlowChildVerbs
+from headway.store.sqlite.flows.forget import ForgetVerbs
+from headway.store.sqlite.flows.fork import FlowForkVerbs
+from headway.store.sqlite.flows.read import JournalVerbs
+from headway.store.sqlite.flows.record import RecordVerbs
 from headway.store.sqlite.jobs.artifacts import ArtifactVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
 from headway.store.sqlite.jobs.audit_chain import AuditChainVerbs
@@ -93,6 +98,11 @@ class SqliteOps(
     ChildVerbs,
     ForkVerbs,
     StepVerbs,
+    RecordVerbs,
+    JournalVerbs,
+    FlowChildVerbs,
+    ForgetVerbs,
+    FlowForkVerbs,
     DefinitionVerbs,
     TemplateVerbs,
     ConnectorVerbs,

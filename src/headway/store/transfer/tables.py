@@ -73,6 +73,7 @@ TABLES = (
     Table("job_tags", _OF_A_JOB.replace("{column}", "job_id")),
     Table("job_errors", _OF_A_JOB.replace("{column}", "job_id")),
     Table("attempts", _OF_A_JOB.replace("{column}", "job_id")),
+    Table("flow_journal", _OF_A_JOB.replace("{column}", "job_id")),
     Table("artifacts", _OF_A_JOB.replace("{column}", "job_id")),
     Table("artifact_trash"),
     Table("signals", _OF_A_JOB.replace("{column}", "job_id")),
@@ -115,6 +116,7 @@ ONLY_HERE: dict[Dialect, dict[tuple[str, str], str]] = {
     },
     "postgres": {
         ("attempts", "tenant_id"): "its job's",
+        ("flow_journal", "tenant_id"): "its job's",
         ("buckets", "counts"): "in SQLite a part of starts",
         ("queues", "fair_since"): "a transaction of this server",
         ("queues", "fair_again"): "a transaction of this server",

@@ -73,7 +73,7 @@ def written_postgres(layout: Layout) -> dict[str, str]:
     if layout.name == "buckets":
         found["starts"] = _BUCKET_PART.replace("{n}", "0").replace("{type}", "bigint")
         found["counts"] = _BUCKET_PART.replace("{n}", "1").replace("{type}", "integer")
-    if layout.name == "attempts":
+    if layout.name in ("attempts", "flow_journal"):
         found["tenant_id"] = "(select j.tenant_id from headway.jobs j where j.id = x.job_id::uuid)"
     return found
 

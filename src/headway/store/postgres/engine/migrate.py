@@ -25,7 +25,7 @@ GENERATION = int(GENERATION_FILE.read_text("utf-8").split()[0])
 FIRST_OF_STEPS = min(step.version for step in _STEPS if step.name)
 _ADOPTED = 1  # whose tables an unreleased version may have
 # PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
-_CHAPTERS = ("stats", "access", "fleet", "machines", "jobs", "order", "triggers")
+_CHAPTERS = ("stats", "access", "fleet", "machines", "flows", "jobs", "order", "triggers")
 _REPAIR = f"make the tables of version {_ADOPTED} whole"
 _LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
 _STATE = """

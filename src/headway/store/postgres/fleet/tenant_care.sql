@@ -217,6 +217,7 @@ begin
   v_ids := array(select j.id from headway.jobs j where j.tenant_id = p_tenant order by j.id limit p_limit for update);
   delete from headway.attempts a where a.job_id = any (v_ids);
   delete from headway.signals s where s.job_id = any (v_ids);
+  delete from headway.flow_journal f where f.job_id = any (v_ids);
   perform headway.delete_artifacts(v_ids);
   delete from headway.edges e where e.parent_id = any (v_ids) or e.child_id = any (v_ids);
   delete from headway.jobs j where j.id = any (v_ids);
@@ -225,7 +226,7 @@ begin
   perform pg_advisory_xact_lock(headway.lock_key('stats'));
   perform pg_advisory_xact_lock(headway.lock_key('errors'));
   -- what is left without its job, and what no job has
-  foreach v_table in array array['attempts', 'signals', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
+  foreach v_table in array array['attempts', 'signals', 'flow_journal', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
                                  'connector_configs', 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists',
                                  'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors'] loop
     exit when v_more;

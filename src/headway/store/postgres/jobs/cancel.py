@@ -18,9 +18,10 @@ class CancelVerbs:
         reason: str | None,
         actor: str | None,
         matching: str | None = None,
+        at_once: bool = False,
     ) -> Op[dict[str, Status]]:
         return call(
-            "select id, status from headway.cancel($1::uuid[], $2::uuid, $3, $4, $5)",
-            [list(ids), tenant_id, reason, actor, matching],
+            "select id, status from headway.cancel($1::uuid[], $2::uuid, $3, $4, $5, $6::boolean)",
+            [list(ids), tenant_id, reason, actor, matching, at_once],
             lambda rows: dict(rows),
         )

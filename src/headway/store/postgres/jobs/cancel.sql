@@ -1,10 +1,11 @@
 -- Cancel: end jobs before their time.
 
--- Cancel jobs that are not over: at once, or a running one by asking its worker. Gives the status that each known job
--- has now. p_filter says which jobs these are, where somebody named them so: then the audit has one entry for all of a tenant's.
+-- Cancel jobs that are not over: at once, or a running one by asking its worker. A flow that has begun is asked by the
+-- signal `$cancel` (flows/children.sql); like any other job it is canceled by a second cancel, or with p_at_once. Gives
+-- the status that each known job has now. p_filter says which jobs these are, where somebody named them so: then the audit has one entry for all of a tenant's.
 -- Locks the rows in order of id.
 create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null,
-                               p_filter text default null)
+                               p_filter text default null, p_at_once boolean default false)
 returns table (id uuid, status text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -15,6 +16,8 @@ declare
   v_ids uuid[];
   v_statuses text[];
   v_open uuid[];
+  v_asked uuid[];
+  v_others uuid[];
 begin
   select array_agg(l.id), array_agg(l.status),
          array_agg(l.id) filter (where l.status in ('queued', 'scheduled', 'held', 'waiting', 'running'))
@@ -26,8 +29,13 @@ begin
            order by j.id
              for update) l;
   if v_open is not null then
+    if not p_at_once then
+      v_asked := headway.ask_flows(v_open, array_fill(coalesce(p_reason, 'canceled'), array[cardinality(v_open)]), v_now);
+    end if;
+    v_others := case when v_asked is null then v_open
+                     else array(select u.id from unnest(v_open) as u (id) where u.id <> all (v_asked)) end;
     -- all at once: a car behind another one of this call is not the locomotive
-    perform headway.cancel_jobs(v_open, array_fill(coalesce(p_reason, 'canceled'), array[cardinality(v_open)]), v_now);
+    perform headway.cancel_now(v_others, array_fill(coalesce(p_reason, 'canceled'), array[cardinality(v_others)]), v_now);
     insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
     select j.tenant_id, j.id, v_now, p_actor, 'cancel', p_reason
       from headway.jobs j
@@ -43,17 +51,21 @@ begin
      group by j.tenant_id
      order by j.tenant_id;
     perform headway.follow_later(
-      array(select u.id from unnest(v_ids, v_statuses) as u (id, status) where u.id = any (v_open) and u.status <> 'running'),
+      array(select u.id from unnest(v_ids, v_statuses) as u (id, status) where u.id = any (v_others) and u.status <> 'running'),
       v_now);
   end if;
   return query
-    select u.id, case when u.status in ('queued', 'scheduled', 'held', 'waiting') then 'canceled' else u.status end
+    select u.id, case
+                   when u.id = any (v_asked) then (select j.status from headway.jobs j where j.id = u.id)
+                   when u.status in ('queued', 'scheduled', 'held', 'waiting') then 'canceled'
+                   else u.status
+                 end
       from unnest(v_ids, v_statuses) as u (id, status);
 end
 $$;
 
--- Cancel one unfinished job, or ask its worker to; gives its status now. A locomotive's on_canceled may put its train
--- on hold. The caller calls follow_later.
+-- Cancel one unfinished job, or ask its worker to, or a flow that has begun; gives its status now, or `running` for one
+-- that was asked. A locomotive's on_canceled may put its train on hold. The caller calls follow_later.
 create function headway.cancel_job(p_id uuid, p_reason text, p_now timestamptz) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -61,6 +73,11 @@ as $$
 declare
   v_status text;
 begin
+  perform from headway.jobs j where j.id = p_id and headway.ends_by_itself(j);
+  if found then
+    perform headway.ask_flows(array[p_id], array[p_reason], p_now);
+    return 'running';
+  end if;
   update headway.jobs j
      set cancel_requested_at = coalesce(j.cancel_requested_at, p_now),
          cancel_reason = case when p_reason = 'canceled' then coalesce(j.cancel_reason, p_reason) else p_reason end
@@ -78,6 +95,30 @@ $$;
 
 -- The same for many jobs, whose rows are locked.
 create function headway.cancel_jobs(p_ids uuid[], p_reasons text[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_flows uuid[];
+begin
+  select array_agg(j.id)
+    into v_flows
+    from unnest(p_ids) as u (id)
+    join headway.jobs j on j.id = u.id
+   where headway.ends_by_itself(j);
+  if v_flows is null then
+    perform headway.cancel_now(p_ids, p_reasons, p_now);
+    return;
+  end if;
+  perform headway.ask_flows(p_ids, p_reasons, p_now);
+  perform headway.cancel_now(array_agg(u.id), array_agg(u.reason), p_now)
+     from unnest(p_ids, p_reasons) as u (id, reason)
+    where u.id <> all (v_flows);
+end
+$$;
+
+-- The same without asking flows.
+create function headway.cancel_now(p_ids uuid[], p_reasons text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$

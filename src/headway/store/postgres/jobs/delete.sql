@@ -31,6 +31,7 @@ begin
                             from headway.edges e
                             join headway.jobs m on m.id = e.child_id
                            where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)
+                  or headway.is_called(j.id)
              then 'awaited'
              -- its dependents must wait for the job that retries it
              when j.status = 'failed' and headway.is_retried(j.id)
@@ -43,8 +44,9 @@ begin
              when exists (select
                             from headway.edges e
                             join headway.jobs c on c.id = e.parent_id
-                           where e.child_id = j.id and e.state = 'pending' and e.fence = j.joining
-                             and c.parent_id = j.id and c.finished_at is null and c.cancel_requested_at is null)
+                           where e.child_id = j.id and e.state = 'pending' and e.fence = coalesce(j.joining, -1)
+                             and c.parent_id = j.id and c.finished_at is null and c.cancel_requested_at is null
+                             and (c.step is distinct from '$flow' or not headway.is_asked(c.id)))
              then 'unsettled'
              else 'deleted'
            end

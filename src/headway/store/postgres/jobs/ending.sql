@@ -55,6 +55,7 @@ declare
   v_leaving uuid[];
   v_left text[];
   v_sampled integer := headway.sampled(cardinality(p_ids));
+  v_flows uuid[];
 begin
   with given as (
     select *
@@ -211,9 +212,9 @@ begin
          array_agg(l.id) filter (where (l.followed or l.train is not null) and l.goes_on is not true),
          array_agg(l.tenant_id) filter (where l.train is not null and l.over),
          array_agg(l.train) filter (where l.train is not null and l.over),
-         array_agg(l.id) filter (where l.retried)
+         array_agg(l.id) filter (where l.retried), array_agg(l.id) filter (where l.step = '$flow' and l.over)
     into ids, fences, nexts, v_keys, v_failed, turns, v_may_enter, v_followed, v_leaving, v_tenants, v_trains,
-         v_retried
+         v_retried, v_flows
     from (select k.*, k.next in ('succeeded', 'dead', 'canceled') or k.next = 'failed' and not k.retried as over
             from locked k) l;
   if v_may_enter then
@@ -242,6 +243,9 @@ begin
   end if;
   perform headway.tell_dependents(ids);
   perform headway.announce(ids, v_now);
+  if v_flows is not null then
+    perform headway.orphan_called(v_flows);
+  end if;
 end
 $$;
 

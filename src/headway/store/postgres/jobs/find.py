@@ -75,10 +75,14 @@ _FINISHED: dict[Order, str] = {
  order by j.status, j.id
 """,
 }
-# by the edges, and where a child was retried by a new job, by retry_of: an index of parent_id would cost every settle
+# by the edges and a flow's journal, and where a child was retried by a new job, by retry_of: an index of parent_id
+# would cost every settle
 _KIN = """
 recursive kin (id) as (
-  select e.parent_id from headway.edges e where e.child_id = $10::uuid and e.fence > 0
+  select e.parent_id from headway.edges e where e.child_id = $10::uuid and e.fence <> 0
+  union
+  select case when f.value ->> 'id' ~ '^[0-9a-f-]{36}$' then (f.value ->> 'id')::uuid end
+    from headway.flow_journal f where f.job_id = $10 and f.kind = 'called'
   union
   select r.retry_of from kin k join headway.jobs r on r.id = k.id where r.retry_of is not null
 ),

@@ -35,6 +35,7 @@ begin
        and j.expires_at is not null
        and j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
        and (j.status <> 'running' or j.cancel_requested_at is null)
+       and (j.step is distinct from '$flow' or not headway.is_asked(j.id))
      order by j.expires_at
      limit p_limit
        for update skip locked

@@ -21,7 +21,8 @@ select coalesce(sum(o.n), 0)::bigint
        and j.finished_at < headway.now() - r.kept_ms * interval '1 millisecond'
        and not exists (select from headway.edges e
                          join headway.jobs m on m.id = e.child_id
-                        where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)) o
+                        where e.parent_id = j.id and e.fence in (m.joining, -1) and m.finished_at is null
+                          and (e.fence > 0 or headway.is_called(j.id)))) o
 """
 _OLD_EVENTS = """
 select count(*)

@@ -35,7 +35,7 @@ $$;
 
 -- Delete up to p_limit jobs that ended in p_status longer ago than their retention, or than this where neither their
 -- kind nor their queue has one; the oldest of each kind and queue first, with their attempts and signals. A child stays
--- until the machine that waits for it has gone on. Skips rows that others have locked; what cannot be deleted stays,
+-- until the machine that waits for it has gone on, or the flow has seen how it ended. Skips rows that others have locked; what cannot be deleted stays,
 -- with a warning in the server's log.
 create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
@@ -67,7 +67,8 @@ begin
          and (select 1
                 from headway.edges e
                 join headway.jobs m on m.id = e.child_id
-               where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null
+               where e.parent_id = j.id and e.fence in (m.joining, -1) and m.finished_at is null
+                 and (e.fence > 0 or headway.is_called(j.id))
                limit 1) is distinct from 1
        order by j.finished_at
        limit p_limit - cardinality(v_ids)
@@ -114,6 +115,10 @@ begin
     delete from headway.attempts a
      using old o
      where a.job_id = o.id
+  ), journal as (
+    delete from headway.flow_journal f
+     using old o
+     where f.job_id = o.id
   ), inbox as (
     delete from headway.signals s
      using old o
@@ -147,7 +152,7 @@ begin
     insert into headway.arrivals (tenant_id, jobs)
     select t.tenant_id, array_agg(distinct t.child_id) from told t group by t.tenant_id;
     delete from headway.edges e where e.child_id = any (v_joined);
-    delete from headway.edges e where e.parent_id = any (v_joined) and (e.state = 'done' or e.fence > 0);
+    delete from headway.edges e where e.parent_id = any (v_joined) and (e.state = 'done' or e.fence <> 0);
   end if;
   perform from headway.groups limit 1;
   if found then

@@ -168,14 +168,18 @@ as $$
   with lost as materialized (
     select j.id, j.fence, j.kind, j.worker_id, j.delivery, j.max_attempts, j.max_losses, j.tries,
            j.cancel_requested_at,
+           j.losses as losses_before,
            case when w.stopping then 0 else 1 end as loss,
-           j.losses + case when w.stopping then 0 else 1 end as losses,
-           least(2 * j.backoff_base_ms * 2 ^ least(greatest(j.losses - case when w.stopping then 1 else 0 end, 0), 40),
+           b.losses + case when w.stopping then 0 else 1 end as losses,
+           least(2 * j.backoff_base_ms * 2 ^ least(greatest(b.losses - case when w.stopping then 1 else 0 end, 0), 40),
                  j.backoff_cap_ms) * random() as delay_ms,
            coalesce('lost with its worker ' || coalesce(w.hostname || ':' || w.pid, j.worker_id::text),
                     'it was running without a worker') as error
       from headway.jobs j
       left join headway.workers w on w.id = j.worker_id
+      -- a flow that recorded something was not stopped by what it does: its losses count from 0 again
+      cross join lateral (
+        select case when j.step = '$flow' and headway.recorded_last(j.id) = j.fence then 0 else j.losses end as losses) b
      where j.id = any (p_ids)
   ), judged as (
     select l.*,
@@ -192,7 +196,7 @@ as $$
            array_agg(g.fence order by g.id) as fences,
            array_agg('lost'::text order by g.id) as statuses,
            array_agg(g.verdict order by g.id) as tos,
-           array_agg(g.loss order by g.id) as losses,
+           array_agg(g.losses - g.losses_before order by g.id) as losses,
            array_agg(greatest(g.delay_ms, 1)::bigint order by g.id) as delays,
            array_agg(case when g.verdict = 'dead'
                           then g.error || ', ' || g.losses || ' times now: it may be what kills them (a poison pill)'

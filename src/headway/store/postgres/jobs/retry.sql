@@ -135,7 +135,9 @@ declare
   v_holder uuid;
 begin
   v_position := coalesce(v_position, nextval('headway.position'));
-  if p_job.step is not null and p_job.status in ('succeeded', 'dead', 'failed') then
+  if p_job.step = '$flow' then
+    perform headway.retry_flow(p_job, p_now);
+  elsif p_job.step is not null and p_job.status in ('succeeded', 'dead', 'failed') then
     -- the step that ended it sees the same signals again; a canceled machine had gone on from its last step
     update headway.signals s
        set fence = null, consumed_at = null

@@ -13,6 +13,18 @@ from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.engine.verbs import read
 from headway.store.postgres.jobs.enqueue import enqueue_all
 
+CHILD = """
+j.id, j.kind, j.status, j.result::text, case when j.finished_at is not null then j.error end,
+       -- as SPILLED of jobs/artifacts.py
+       left(j.result::text, 14) = '{"$artifact":"' and exists (
+         select from headway.artifacts a
+          where a.job_id = j.id
+            and a.fence = j.fence
+            and starts_with(a.name, '.result')
+            and j.result::text = '{"$artifact":"' || a.id || '"}')
+"""
+"""The columns of a child, a job j, as `to_child` reads them."""
+
 # a fork that has spawned nothing yet sees the children of its origin, or of that one's origin
 _CHILDREN = """
 with recursive line (id, forked_from, began, fence, n) as (
@@ -31,19 +43,12 @@ with recursive line (id, forked_from, began, fence, n) as (
 ), spawner as (
   select l.id, l.fence from line l order by l.n desc limit 1
 )
-select j.id, j.kind, j.status, j.result::text, case when j.finished_at is not null then j.error end,
-       -- as SPILLED of jobs/artifacts.py
-       left(j.result::text, 14) = '{"$artifact":"' and exists (
-         select from headway.artifacts a
-          where a.job_id = j.id
-            and a.fence = j.fence
-            and starts_with(a.name, '.result')
-            and j.result::text = '{"$artifact":"' || a.id || '"}')
+select {child}
   from spawner s
   join headway.edges e on e.child_id = s.id and e.fence = s.fence
   join headway.jobs j on j.id = e.parent_id
  order by e.place, j.id
-"""
+""".replace("{child}", CHILD)
 _SPAWNED = """
 select e.fence, e.parent_id
   from headway.edges e
@@ -61,7 +66,7 @@ _ADD_CHILDREN = (
 
 class ChildVerbs:
     def children(self, job_id: str, *, fence: int | None, tenant_id: str | None, raw: bool = False) -> Op[list[Child]]:
-        return read(_CHILDREN, [job_id, fence, tenant_id], lambda rows: [_child(row, raw) for row in rows])
+        return read(_CHILDREN, [job_id, fence, tenant_id], lambda rows: [to_child(row, raw) for row in rows])
 
     def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
         sql = "select j.began from headway.jobs j where j.id = $1::uuid and ($2::uuid is null or j.tenant_id = $2)"
@@ -101,6 +106,6 @@ def _began(rows: Rows) -> Began:
     return Began() if text is None else msgspec.json.decode(text, type=Began)
 
 
-def _child(row: Row, raw: bool) -> Child:
+def to_child(row: Row, raw: bool) -> Child:
     child_id, kind, status, result, error, spilled = row
     return Child(id=child_id, kind=kind, status=status, result=stored_result(result, spilled, raw=raw), error=error)

@@ -82,7 +82,7 @@ begin
 end
 $$;
 
--- Cancel the unfinished children of these machines: of one that is over, of one that waits and has a child whose failure
+-- Cancel the unfinished children of these machines and flows: of one that is over, of one that waits and has a child whose failure
 -- stops the others, and those that one went on without. Leaves alone what another machine spawned. One piece at a time; the rest, and what somebody
 -- has locked, is left as an arrival.
 create function headway.stop_children(p_machines uuid[], p_now timestamptz) returns void
@@ -113,14 +113,15 @@ begin
            end as reason
       from unnest(p_machines) as u (id)
       join headway.jobs m on m.id = u.id
-     where (m.joining is not null and (m.finished_at is not null or m.status = 'waiting')) is true
+     where (m.joining is not null and (m.finished_at is not null or m.status = 'waiting')
+            or m.step = '$flow' and m.finished_at is not null) is true
   )
   select array_agg(d.id), array_agg(d.reason)
     into v_doomed, v_reasons
     from (select c.id, e.reason
             from (select e.parent_id, e.child_id, s.reason
                     from stopped s
-                    join headway.edges e on e.child_id = s.id and e.state = 'pending' and e.fence = s.joining
+                    join headway.edges e on e.child_id = s.id and e.state = 'pending' and e.fence = coalesce(s.joining, -1)
                    where s.reason is not null
                   union all
                   select e.parent_id, e.child_id, 'canceled because job ' || e.child_id || ' went on without it'
@@ -129,7 +130,8 @@ begin
             join headway.jobs c on c.id = e.parent_id
            where (c.parent_id = e.child_id
                   and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
-                  and c.cancel_requested_at is null) is true
+                  and c.cancel_requested_at is null
+                  and (c.step is distinct from '$flow' or not headway.is_asked(c.id))) is true
            limit headway.piece()) d;
   if v_doomed is null then
     return;

@@ -45,6 +45,11 @@ begin
      or cardinality(p_names) is distinct from cardinality(p_ids) then
     raise exception 'a signal has no name: nothing was sent' using errcode = 'HW004';
   end if;
+  select u.name into v_refused from unnest(p_names) with ordinality as u (name, ordinal) where starts_with(u.name, '$') order by u.ordinal limit 1;
+  if found then
+    raise exception 'signal name "%" begins with $, as only names of the engine do: nothing was sent; give it another name', v_refused.name
+      using errcode = 'HW004';
+  end if;
   if exists (select from unnest(p_payloads) as u (payload) where headway.refers_to_secret(u.payload)) then
     raise exception 'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was sent'
       using errcode = 'HW007';

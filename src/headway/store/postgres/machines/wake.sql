@@ -90,11 +90,12 @@ as $$
 $$;
 
 -- Whether a machine is where it waits for signals or children: the Await or Spawn of its last step was not answered yet.
--- Inlined.
+-- A flow never is: what it waits for is found out by running it. Inlined.
 create function headway.is_parked(p_job headway.jobs) returns boolean
 language sql immutable
 as $$
   select p_job.woken is null and (p_job.awaiting is not null or p_job.joining is not null)
+         and p_job.step is distinct from '$flow'
 $$;
 
 -- Where a held job goes that may go: a machine that was canceled while it waited, and then retried, waits again.

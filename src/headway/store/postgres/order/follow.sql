@@ -75,6 +75,7 @@ begin
      and j.joining is not null
      and j.finished_at is not null
    group by j.tenant_id;
+  perform headway.orphan_called(p_ids);
 end
 $$;
 

@@ -136,13 +136,15 @@ begin
                 where c.id = g.callback_id
                   and c.tenant_id = g.tenant_id
                   and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
-                  and c.cancel_requested_at is null)
+                  and c.cancel_requested_at is null
+                  and (c.step is distinct from '$flow' or not headway.is_asked(c.id)))
               union all
               (select k.id
                  from headway.jobs k
                 where k.group_id = g.id
                   and k.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
                   and k.cancel_requested_at is null
+                  and (k.step is distinct from '$flow' or not headway.is_asked(k.id))
                 limit headway.piece())) m
            where g.id = any (v_stopping)
            limit headway.piece()) m
@@ -164,6 +166,7 @@ begin
            where j.group_id = g.id
              and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
              and j.cancel_requested_at is null
+             and (j.step is distinct from '$flow' or not headway.is_asked(j.id))
            limit 1) is not null
   having count(*) > 0;
   if found then

@@ -17,7 +17,7 @@ select e.parent_id, p.status
  order by e.parent_id
 """
 _WAITERS = """
-(select w.id, w.kind, w.status, case when e.fence > 0 then 'children' else 'after' end
+(select w.id, w.kind, w.status, case when e.fence <> 0 then 'children' else 'after' end
    from headway.edges e
    join headway.jobs w on w.id = e.child_id
   where e.parent_id = $1::uuid

@@ -62,6 +62,8 @@ declare
   v_decided uuid[];
   v_moved uuid[];
   v_stopped uuid[];
+  v_flows uuid[];
+  v_called uuid[];
 begin
   select array_agg(distinct e.parent_id)
     into v_asked
@@ -112,11 +114,17 @@ begin
      where e.parent_id = p.parent_id
        and e.child_id = p.child_id
        and e.fence = p.fence
-    returning e.child_id, e.parent_id, e.fence > 0 and e.state = 'failed' and e.on_failure = 'stop' as stops
+    returning e.child_id, e.parent_id, e.fence > 0 and e.state = 'failed' and e.on_failure = 'stop' as stops,
+              e.fence < 0 as called
   )
-  select array_agg(distinct d.child_id), array_agg(distinct d.parent_id), array_agg(distinct d.child_id) filter (where d.stops)
-    into v_children, v_decided, v_stopped
+  select array_agg(distinct d.child_id), array_agg(distinct d.parent_id), array_agg(distinct d.child_id) filter (where d.stops),
+         array_agg(d.child_id) filter (where d.called), array_agg(d.parent_id) filter (where d.called)
+    into v_children, v_decided, v_stopped, v_flows, v_called
     from decided d;
+  if v_flows is not null then
+    perform headway.tell_flows(v_flows, v_called, p_now);
+    perform headway.deliver(array(select distinct u.id from unnest(v_flows) as u (id)), p_now);
+  end if;
   if v_stopped is not null then
     insert into headway.arrivals (orphaned) values (v_stopped);
   end if;
@@ -321,6 +329,7 @@ as $$
                   where c.id = e.child_id
                     and c.pending
                     and (c.status = 'held' and e.fence = 0 or c.status = 'waiting' and e.fence = c.joining));
+  select headway.call_again(p_old);
   -- jobs that its end canceled wait for the new one, should they be revived
   update headway.edges e
      set parent_id = u.new

@@ -92,7 +92,7 @@ begin
                    select
                      from headway.edges e
                      join headway.jobs p on p.id = e.parent_id
-                    where e.child_id = j.id and e.state = 'pending'
+                    where e.child_id = j.id and e.state = 'pending' and e.fence >= 0
                       and (p.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
                            or exists (select from headway.arrivals a where p.id = any (a.ended))))
            limit p_limit) h;
@@ -126,7 +126,7 @@ begin
   end if;
   v_ready := headway.stuck_machines(v_ids);
   insert into headway.arrivals (signaled, jobs)
-  select array_agg(r.id), array_agg(r.id) filter (where j.pending)
+  select array_agg(r.id), array_agg(r.id) filter (where j.pending or j.step = '$flow')
     from unnest(v_ready) as r (id)
     join headway.jobs j on j.id = r.id
   having count(*) > 0;
@@ -175,8 +175,8 @@ begin
 end
 $$;
 
--- Of these jobs, the machines that wait although they have what they wait for, and that no arrival names; null for
--- none.
+-- Of these jobs, the machines that wait although they have what they wait for, and that no arrival names, and flows that
+-- wait for a child that is over or gone; null for none.
 create function headway.stuck_machines(p_ids uuid[]) returns uuid[]
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -196,5 +196,14 @@ as $$
                             or exists (select from headway.arrivals a where c.id = any (a.ended))))
                   and not exists (select from headway.arrivals a where j.id = any (a.jobs))
            else headway.satisfied(j) and not exists (select from headway.arrivals a where j.id = any (a.signaled))
+                or j.step = '$flow'
+                   and exists (
+                         select
+                           from headway.edges e
+                           left join headway.jobs c on c.id = e.parent_id
+                          where e.child_id = j.id and e.state = 'pending' and e.fence = -1
+                            and (c.id is null or c.finished_at is not null)
+                            and not exists (select from headway.arrivals a where e.parent_id = any (a.ended)))
+                   and not exists (select from headway.arrivals a where j.id = any (a.jobs))
          end
 $$;

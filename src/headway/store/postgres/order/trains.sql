@@ -157,6 +157,10 @@ begin
          and j.status in ('held', 'queued', 'scheduled', 'waiting')
          for update skip locked) l;
   if v_ids is not null then
+    -- a locomotive that is a flow ends by itself
+    perform headway.ask_flows(v_ids, array_fill('cleared'::text, array[cardinality(v_ids)]), p_now);
+    v_ids := array(
+      select j.id from unnest(v_ids) as u (id) join headway.jobs j on j.id = u.id where not headway.ends_by_itself(j));
     perform headway.cancel_all_waiting(v_ids, array_fill('cleared'::text, array[cardinality(v_ids)]), p_now);
     perform headway.follow_later(v_ids, p_now);
   end if;

@@ -5,7 +5,7 @@
 'artifacts', 'artifact_trash', 'connector_configs',
 'workers', 'worker_claims', 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations',
 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'sessions', 'job_lists', 'store_transfers',
-'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors', 'schema_steps', 'gone_workers', 'audit_seals'
+'stat_deltas', 'stats', 'error_deltas', 'errors', 'job_errors', 'schema_steps', 'gone_workers', 'audit_seals', 'flow_journal'
 
 -- name: table
 create table if not exists schema_version (

@@ -134,7 +134,7 @@ class TenantCareVerbs(Verbs):
                 raise refusals.tenant_busy(name, running)
             gone = yield Statement(_SQL["delete_jobs"], (tenant_id, limit))
             ids = json_list([job_id for (job_id,) in gone])
-            for table in ("attempts", "signals", "edges"):
+            for table in ("attempts", "signals", "flow_journal", "edges"):
                 yield Statement(_SQL[f"delete_{table}_of"], (ids,))
             yield from delete_artifacts([job_id for (job_id,) in gone], now)
             if len(gone) == limit:

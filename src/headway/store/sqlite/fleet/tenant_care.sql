@@ -141,6 +141,10 @@ where job_id in (select value from json_each(?1));
 delete from signals
 where job_id in (select value from json_each(?1));
 
+-- name: delete_flow_journal_of
+delete from flow_journal
+where job_id in (select value from json_each(?1));
+
 -- name: delete_edges_of
 delete from edges
 where parent_id in (select value from json_each(?1))

@@ -19,11 +19,15 @@ select
       join jobs as child
         on child.id = edges.parent_id
       where edges.child_id = jobs.id
-        and edges.fence = jobs.joining
+        and edges.fence = coalesce(jobs.joining, -1)
         and edges.state = 'pending'
         and child.parent_id = jobs.id
         and child.finished_at is null
         and child.cancel_requested_at is null
+        and (
+          child.step is not '$flow'
+          or not exists (select 1 from signals where signals.job_id = child.id and signals.dedup_key = '$cancel')
+        )
     ) then 'unsettled'
     else 'deleted'
   end,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from headway.model.departure import Departure
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.flows.tell import ask_flows
 from headway.store.sqlite.order.leaving_jobs import LeavingRow
 from headway.store.sqlite.stats.deltas import count_canceled
 
@@ -22,7 +23,25 @@ def cancel_rows(reasons: Mapping[int, str], now: int) -> Steps[None]:
 def end_early(
     jobs: Iterable[LeavingRow], reason: str | None, now: int, *, spared: bool = False
 ) -> Steps[list[Departure]]:
-    """Cancel these unfinished jobs, running ones by request; gives the departures of those that ended."""
+    """Cancel these unfinished jobs, running ones and flows that have begun by request; gives the departures of those
+    that ended."""
+    plain: list[LeavingRow] = []
+    flows: list[str] = []
+    for job in jobs:
+        if not job.flow:
+            plain.append(job)
+        elif job.flow == 1:
+            flows.append(job.id)
+    ended = yield from end_now(plain, reason, now, spared=spared)
+    if flows:
+        ended += yield from ask_flows(flows, reason, now)
+    return ended
+
+
+def end_now(
+    jobs: Iterable[LeavingRow], reason: str | None, now: int, *, spared: bool = False
+) -> Steps[list[Departure]]:
+    """The same for flows like any other job."""
     asked: list[LeavingRow] = []
     ended: list[LeavingRow] = []
     for job in jobs:

@@ -1,5 +1,18 @@
 -- Differs because each job was read before, under the write lock: a running one is asked to stop, the others end at once.
 
+-- part: unasked
+-- whether a job was not asked to end yet
+cancel_requested_at is null
+and (
+  step is not '$flow'
+  or not exists (
+    select 1
+    from signals
+    where signals.job_id = jobs.id
+      and signals.dedup_key = '$cancel'
+  )
+)
+
 -- name: cancel
 -- a job that would enter a unique scope that another job holds drops its key
 update jobs

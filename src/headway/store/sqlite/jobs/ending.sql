@@ -13,6 +13,7 @@ case
       from edges
       where parent_id = jobs.id
     )
+    or (step is '$flow' and exists (select 1 from edges where child_id = jobs.id and fence = -1 and state = 'pending'))
   then 1
   when train is not null then 2
   else 0

@@ -29,7 +29,7 @@ select
     from jobs indexed by jobs_expiring
     where expires_at <= ?1
       and finished_at is null
-      and cancel_requested_at is null
+      and {jobs/early_end.unasked}
   ),
   exists (
     select 1
@@ -49,7 +49,7 @@ select rowid
 from jobs indexed by jobs_expiring
 where expires_at <= ?1
   and finished_at is null
-  and cancel_requested_at is null
+  and {jobs/early_end.unasked}
 order by expires_at
 limit ?2;
 

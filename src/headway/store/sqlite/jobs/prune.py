@@ -93,8 +93,8 @@ def _count_prunable(status: str, default_ms: int, now: int) -> Steps[int]:
 
 
 def delete_belongings(rows: Rows, now: int) -> Steps[None]:
-    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, artifacts, tags, their error,
-    and the edges and groups that no other job needs."""
+    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, journals, artifacts, tags,
+    their error, and the edges and groups that no other job needs."""
     if not rows:
         return
     yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, *_ in rows])
@@ -103,9 +103,11 @@ def delete_belongings(rows: Rows, now: int) -> Steps[None]:
     ids = [job_id for job_id, *_ in rows]
     yield Statement(_SQL["prune_job_errors"], (json_list(ids),))
     groups = {group_id for _, group_id, _ in rows if group_id is not None}
-    ((edges, signals, artifacts),) = yield Statement(_SQL["any_ties"])
+    ((edges, signals, artifacts, journals),) = yield Statement(_SQL["any_ties"])
     if signals:
         yield Batch(_SQL["prune_signals"], [(job_id,) for job_id in ids])
+    if journals:
+        yield Batch(_SQL["prune_journal"], [(job_id,) for job_id in ids])
     if artifacts:
         yield from delete_artifacts(ids, now)
     if edges:

@@ -1,16 +1,31 @@
 -- Differs because attempts, signals, edges and groups of pruned jobs are deleted by their own statements.
 
 -- part: not_joined
--- a child is kept until the machine that waits for it goes on
+-- a child is kept until the machine that waits for it goes on, or the flow has seen how it ended
 not exists (
   select 1
   from edges
   join jobs as machine
     on machine.id = edges.child_id
-    and machine.joining = edges.fence
     and machine.finished_at is null
   where edges.parent_id = jobs.id
-    and edges.fence > 0
+    and edges.fence <> 0
+    and (
+      machine.joining = edges.fence
+      or (
+        edges.fence = -1
+        and (
+          edges.state = 'pending'
+          or exists (
+            select 1
+            from signals
+            where signals.job_id = machine.id
+              and signals.dedup_key = '$child:' || jobs.id
+              and signals.fence is null
+          )
+        )
+      )
+    )
 )
 
 -- name: next_queue
@@ -112,8 +127,10 @@ left join audit_seals as s on s.n = a.seal
 where coalesce(s.newest_at, a.at) < ?1;
 
 -- name: any_ties
--- whether there are any edges, signals or artifacts at all
-select exists (select 1 from edges), exists (select 1 from signals), exists (select 1 from artifacts);
+-- whether there are any edges, signals, artifacts or journals at all
+select
+  exists (select 1 from edges), exists (select 1 from signals), exists (select 1 from artifacts),
+  exists (select 1 from flow_journal);
 
 -- name: prune_children
 delete from edges
@@ -133,6 +150,10 @@ where parent_id in (select value from json_each(?1))
 
 -- name: prune_signals
 delete from signals
+where job_id = ?1;
+
+-- name: prune_journal
+delete from flow_journal
 where job_id = ?1;
 
 -- name: prune_groups

@@ -113,18 +113,21 @@ def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
 
 def _lost(row: Row) -> Ending:
     job = Running(*row[:_RUNNING])
-    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms, _ = row[_RUNNING:]
+    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, *rest = row[_RUNNING:]
+    base_ms, cap_ms, recorded, _ = rest
+    # a flow that recorded something was not stopped by what it does: its losses count from 0 again
+    base = 0 if recorded else losses
     loss = lost(
         worker or job.worker_id,
         stopping=bool(stopping),
         canceling=bool(job.canceling),
         delivery=delivery,
         tries=tries,
-        losses=losses,
+        losses=base,
         max_attempts=max_attempts,
         max_losses=max_losses,
         backoff_base_ms=base_ms,
         backoff_cap_ms=cap_ms,
         jitter=random.random(),
     )
-    return ending(job, loss.to, "lost", loss=loss.charge, delay_ms=loss.delay_ms, error=loss.error)
+    return ending(job, loss.to, "lost", loss=base + loss.charge - losses, delay_ms=loss.delay_ms, error=loss.error)

@@ -28,7 +28,13 @@ select
 {jobs/ending.running},
 kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
 (select stopping from workers where workers.id = jobs.worker_id),
-delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, committed is not null
+delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms,
+-- a flow that recorded something
+step is '$flow' and jobs.fence = max(
+  coalesce((select f.fence from flow_journal as f where f.job_id = jobs.id order by f.seq desc limit 1), 0),
+  coalesce((select max(f.fence) from flow_journal as f where f.job_id = jobs.id and f.seq < 0), 0)
+),
+committed is not null
 
 -- name: pick_of_worker
 select {lost}

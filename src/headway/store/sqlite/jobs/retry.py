@@ -15,6 +15,7 @@ from headway.model.train import TrainKey
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.flows.journal import retry_flow
 from headway.store.sqlite.jobs.audit import record_all, record_matching
 from headway.store.sqlite.jobs.change import change_job
 from headway.store.sqlite.jobs.ending import write_fresh_copy
@@ -141,7 +142,9 @@ class _Retries:
     def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
         sleeps_until = job.slept_until if job.slept_until is not None and job.slept_until > self._now else None
         to = retried_to(job.train, behind=held, waited=bool(job.waited), sleeps=sleeps_until is not None)
-        if job.machine and job.status in ("succeeded", "dead", "failed"):
+        if job.flow:
+            yield from retry_flow(job.id, job.fence, self._now)
+        elif job.machine and job.status in ("succeeded", "dead", "failed"):
             # the step that ended it must see its signals again; the last step of a canceled machine was settled
             yield give_back(job.id, job.fence)
         pending = held or (to == "waiting" and bool(job.joins))
@@ -173,6 +176,7 @@ class _Finished(msgspec.Struct, frozen=True, array_like=True):
     slept_until: int | None  # a machine, canceled while it slept
     machine: int
     train: str | None
+    flow: int
 
 
 def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool, sleeps_until: int | None) -> Steps[str]:

@@ -3,7 +3,8 @@
 -- part: columns
 rowid, id, tenant_id, kind, delivery, fence, position, unique_key,
 replace(replace(unique_scope, '"-', '"'), '"+', '"'), status,
-status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
+status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null and step is not '$flow',
+joining is not null,
 -- of a machine that was canceled while it slept; the job that retries an at_most_once one has no executions at first
 case
   when status = 'canceled' and step is not null and scheduled_for is not null and exists (
@@ -17,7 +18,7 @@ case
   )
   then scheduled_for
 end,
-coalesce(step, signaled) is not null, train
+coalesce(step, signaled) is not null, train, step is '$flow'
 
 -- name: finished
 select {columns}

@@ -79,10 +79,10 @@ def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Departure]]
 
 
 def stop_orphans(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
-    """Cancel the children of machines that ended while they waited for them; gives those that ended."""
+    """Cancel the children of machines and flows that ended while they waited for them; gives those that ended."""
     ended: list[Departure] = []
     for left in over:
-        if left.job.status == "waiting":
+        if left.job.status == "waiting" or left.job.calls:
             why = ended_by(left.job.id, left.to)
             ended += yield from _stop_children(left.job.id, why, now)
     return ended

@@ -51,6 +51,10 @@ where edges.child_id = ?1
   and child.parent_id = ?1
   and child.finished_at is null
   and child.cancel_requested_at is null
+  and (
+    child.step is not '$flow'
+    or not exists (select 1 from signals where signals.job_id = child.id and signals.dedup_key = '$cancel')
+  )
 limit ?2;
 
 -- name: siblings
@@ -59,7 +63,8 @@ select child.rowid
 from jobs as machine
 join edges
   on edges.child_id = machine.id
-  and edges.fence = machine.joining
+  -- a flow's: -1
+  and edges.fence = coalesce(machine.joining, -1)
   and edges.state = 'pending'
 join jobs as child
   on child.id = edges.parent_id
@@ -67,6 +72,10 @@ where machine.id = ?1
   and child.parent_id = ?1
   and child.finished_at is null
   and child.cancel_requested_at is null
+  and (
+    child.step is not '$flow'
+    or not exists (select 1 from signals where signals.job_id = child.id and signals.dedup_key = '$cancel')
+  )
 limit ?2;
 
 -- name: stopped_by
@@ -152,22 +161,25 @@ where exists (
 order by n
 limit 1;
 
+-- part: child
+-- the columns of a child
+jobs.id,
+jobs.kind,
+jobs.status,
+jobs.result,
+jobs.error,
+-- as `results` has it
+substr(jobs.result, 1, 14) = '{"$artifact":"' and exists (
+  select 1
+  from artifacts
+  where artifacts.job_id = jobs.id
+    and artifacts.fence = jobs.fence
+    and artifacts.name glob '.result*'
+    and jobs.result = '{"$artifact":"' || artifacts.id || '"}'
+) as spilled
+
 -- name: children
-select
-  jobs.id,
-  jobs.kind,
-  jobs.status,
-  jobs.result,
-  jobs.error,
-  -- as `results` has it
-  substr(jobs.result, 1, 14) = '{"$artifact":"' and exists (
-    select 1
-    from artifacts
-    where artifacts.job_id = jobs.id
-      and artifacts.fence = jobs.fence
-      and artifacts.name glob '.result*'
-      and jobs.result = '{"$artifact":"' || artifacts.id || '"}'
-  ) as spilled
+select {child}
 from edges
 join jobs
   on jobs.id = edges.parent_id

@@ -52,7 +52,7 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Depa
 
 def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Departure]]:
     """Wake those of these machines that have the signals they await; gives those that ended instead."""
-    rows = yield Statement(_SQL["awaiting"], (json_list(ids),))
+    rows = (yield Statement(_SQL["awaiting"], (json_list(ids),))) if ids else []
     if not rows:
         return []
     there = yield from names_there([row[1] for row in rows])

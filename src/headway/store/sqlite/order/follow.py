@@ -63,12 +63,13 @@ def follow(
             if spent >= postponed.PIECE:
                 awaited = [each.job.id for each in over if each.job.awaited and each.heir is None]
                 yield from postponed.postpone("ended", awaited)
-                waited = [each.job.id for each in over if each.job.status == "waiting"]
+                waited = [each.job.id for each in over if each.job.status == "waiting" or each.job.calls]
                 yield from postponed.postpone("orphaned", waited)
                 over = [each for each in over if each.heir is not None]
-            decided = yield from decide(over)
+            decided = yield from decide(over, now)
             waiting += decided.held
             joining |= dict.fromkeys(decided.machines)
+            todo += yield from wake_signaled(decided.flows, now)
             todo += yield from stop_siblings(decided.failed, now)
             todo += yield from stop_orphans(over, now)
         if again:
@@ -110,8 +111,9 @@ def follow_late(job_id: str, now: int) -> Steps[int]:
         return 0  # it runs again
     leaving = yield from leaving_jobs([rows[0][0]])
     (job,) = leaving.values()
-    decided = yield from decide([Departure(job, job.status)])
+    decided = yield from decide([Departure(job, job.status)], now)
     ended = yield from stop_siblings(decided.failed, now)
+    ended += yield from wake_signaled(decided.flows, now)
     return len(ended) + (yield from follow(ended, now=now, held=decided.held, machines=decided.machines))
 
 

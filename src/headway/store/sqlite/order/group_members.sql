@@ -33,7 +33,7 @@ select rowid
 from jobs indexed by jobs_group
 where group_id = ?1
   and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
-  and cancel_requested_at is null
+  and {jobs/early_end.unasked}
 limit ?2;
 
 -- name: callback

@@ -1,7 +1,7 @@
 -- part: goes_to
 -- where a held job goes that may go; a machine that was canceled while it waited, and then retried, waits again
 case
-  when head.woken is null and coalesce(head.awaiting, head.joining) is not null then 'waiting'
+  when head.woken is null and coalesce(head.awaiting, head.joining) is not null and head.step is not '$flow' then 'waiting'
   when head.scheduled_for > ?2 then 'scheduled'
   else 'queued'
 end

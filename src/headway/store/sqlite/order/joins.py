@@ -15,6 +15,8 @@ from headway.model.train import TrainKey
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.flows.journal import has_seen
+from headway.store.sqlite.flows.tell import tell_flows
 from headway.store.sqlite.jobs.early_end import cancel_rows
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.held_jobs import Held, no_longer_pending, release_held
@@ -46,9 +48,10 @@ class Decided(msgspec.Struct, frozen=True):
     held: list[str] = []
     machines: list[str] = []
     failed: dict[str, str] = {}  # machine → the child that failed it: its other children must stop
+    flows: list[str] = []  # which were told that a child is over
 
 
-def decide(over: Iterable[Departure]) -> Steps[Decided]:
+def decide(over: Iterable[Departure], now: int) -> Steps[Decided]:
     """Decide the edges of jobs that are over."""
     ended: list[tuple[str, str]] = []
     inherited: list[tuple[str, str]] = []
@@ -61,19 +64,23 @@ def decide(over: Iterable[Departure]) -> Steps[Decided]:
             ended.append((left.job.id, edge_state(left.to)))
     if inherited:
         yield Batch(_SQL["inherit_dependents"], inherited)
-    return (yield from _decide(ended))
+    return (yield from _decide(ended, now))
 
 
-def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
+def _decide(ended: Sequence[tuple[str, str]], now: int) -> Steps[Decided]:
     if not ended:
         return Decided()
     held: dict[str, None] = {}
     machines: dict[str, None] = {}
     failed: dict[str, str] = {}
+    called: list[tuple[str, str]] = []
     room = postponed.PIECE
     for n, (parent_id, state) in enumerate(ended):
         rows = yield Statement(_SQL["end"], (parent_id, state, room))
         for _, child_id, fence, on_failure in rows:
+            if fence < 0:
+                called.append((child_id, parent_id))
+                continue
             (machines if fence else held)[child_id] = None
             if fence and on_failure == "stop" and state == "failed":
                 failed.setdefault(child_id, parent_id)
@@ -81,10 +88,12 @@ def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
         if room <= 0:
             yield from postponed.postpone("ended", [job_id for job_id, _ in ended[n:]])
             break
-    return Decided(list(held), list(machines), failed)
+    if called:
+        yield tell_flows(called, now)
+    return Decided(list(held), list(machines), failed, [flow for flow, _ in called])
 
 
-def decide_gone(children: Sequence[str]) -> Steps[Decided]:
+def decide_gone(children: Sequence[str], now: int) -> Steps[Decided]:
     """Decide the edges of these jobs whose parent is over, or was deleted, which counts as failed."""
     if not children:
         return Decided()
@@ -97,7 +106,7 @@ def decide_gone(children: Sequence[str]) -> Steps[Decided]:
             parent_id, status = heirs[0]
         if status is None or status in FINISHED:
             ended[parent_id] = "failed" if status is None else edge_state(status)
-    return (yield from _decide(list(ended.items())))
+    return (yield from _decide(list(ended.items()), now))
 
 
 def release_ready(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], list[TrainKey]]]:
@@ -166,6 +175,9 @@ def reopen_edges(runs: Mapping[str, str], behind: Sequence[str]) -> Steps[None]:
         yield Batch(_SQL["inherit_canceled"], list(new.items()))
     yield Batch(_SQL["reopen"], list(runs.items()))
     yield Statement(_SQL["rejoin"], (json_list(behind),))
+    for job_id, flow in (yield Statement(_SQL["called"], (json_list(list(runs)),))):
+        if not (yield from has_seen(flow, job_id)):
+            yield Statement(_SQL["call_again"], (job_id, flow, runs[job_id]))
 
 
 def behind_others(ids: Sequence[str]) -> Steps[list[str]]:

@@ -92,7 +92,7 @@ where edges.child_id = ?1
 order by edges.parent_id;
 
 -- name: waiters
-select waiter.id, waiter.kind, waiter.status, case when edges.fence > 0 then 'children' else 'after' end
+select waiter.id, waiter.kind, waiter.status, case when edges.fence <> 0 then 'children' else 'after' end
 from edges indexed by edges_pending
 join jobs as waiter
   on waiter.id = edges.child_id
@@ -130,6 +130,26 @@ where parent_id = ?1
       and jobs.pending = 1
       and (jobs.status = 'held' or (jobs.status = 'waiting' and jobs.joining = edges.fence))
   );
+
+-- name: called
+-- unfinished flows that called these jobs
+select edges.parent_id, edges.child_id
+from json_each(?1) as named
+join edges
+  on edges.parent_id = named.value
+  and edges.fence = -1
+  and edges.state <> 'left'
+join jobs
+  on jobs.id = edges.child_id
+  and jobs.finished_at is null;
+
+-- name: call_again
+update edges
+set parent_id = ?3,
+  state = 'pending'
+where parent_id = ?1
+  and child_id = ?2
+  and fence = -1;
 
 -- name: inherit_canceled
 -- jobs that its end has canceled belong to the new one, in case they are revived

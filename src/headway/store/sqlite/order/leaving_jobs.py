@@ -15,8 +15,9 @@ _SQL = statements("order/leaving_jobs")
 
 
 class LeavingRow(LeavingJob, frozen=True, array_like=True):
-    """The same with its number in the table."""
+    """The same with its number in the table, and how it ends early if it is a flow that has begun."""
 
+    flow: int = 0  # 1: it is asked to end, 2: it was asked already
     rowid: int = 0
 
 

@@ -69,8 +69,9 @@ class SweepVerbs(Verbs):
             broken, end = yield from _find_broken(self._swept_to or _Cursor(), limit, now)
             self._swept_to = end
             yield from expire(now)
-            decided = yield from decide_gone(broken.jobs)
+            decided = yield from decide_gone(broken.jobs, now)
             ended = yield from stop_siblings(decided.failed, now)
+            ended += yield from wake_signaled(decided.flows, now)
             ended += yield from wake_signaled(broken.signaled, now)
             # their cars ask for a hold if something goes wrong: a person should look at it
             rows = yield Statement(_SQL["holding"], (json_list(broken.trains),))
@@ -100,12 +101,13 @@ def _find_broken(begin: _Cursor, limit: int, now: int) -> Steps[tuple[_Broken, _
         machines[-1][0] if len(machines) == limit else "",
         keys[-1] if len(keys) == limit else "",
     )
-    return _Broken(stuck, [job_id for job_id, awaits in pending if not awaits], signaled, idle), end
+    jobs = [job_id for job_id, awaits in pending if not awaits] + [row[0] for row in machines if row[4]]
+    return _Broken(stuck, jobs, signaled, idle), end
 
 
 def _signaled(machines: Rows) -> Steps[list[str]]:
     """The ids of those of these machines whose signals are there."""
-    asked = {row[0]: row[2:] for row in machines if row[1] and row[2] is not None}
+    asked = {row[0]: row[2:4] for row in machines if row[1] and row[2] is not None}
     there = (yield from names_there(list(asked))) if asked else {}
     return [job_id for job_id, (names, every) in asked.items() if meets(names, every, there.get(job_id, ()))]
 

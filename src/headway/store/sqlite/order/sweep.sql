@@ -69,7 +69,18 @@ select id, exists (
   from signals
   where job_id = jobs.id
     and fence is null
-), awaiting, match_all
+), awaiting, match_all,
+-- a flow that waits for a child that is over or gone
+step is '$flow' and exists (
+  select 1
+  from edges
+  left join jobs as child
+    on child.id = edges.parent_id
+  where edges.child_id = jobs.id
+    and edges.fence = -1
+    and edges.state = 'pending'
+    and (child.id is null or child.finished_at is not null)
+)
 from jobs indexed by jobs_listed
 where status = 'waiting'
   and status <> 'queued'

@@ -17,7 +17,7 @@ from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.jobs.early_end import end_early, end_now
 from headway.store.sqlite.jobs.reads import read_jobs
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.follow import follow
@@ -67,7 +67,7 @@ class TrainVerbs(Verbs):
                 yield from follow(now=now, trains=[(tenant, train)])
             else:
                 leaving = yield from leaving_jobs([rowid])
-                ended = yield from end_early(leaving.values(), "skipped", now, spared=True)
+                ended = yield from end_now(leaving.values(), "skipped", now, spared=True)
                 yield from follow(ended, now=now)
                 status = "canceled"
             yield record(now, tenant, job_id, actor, "skip", train)

@@ -1,0 +1,1 @@
+drop table headway.flow_journal;

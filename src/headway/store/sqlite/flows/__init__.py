@@ -1,0 +1,1 @@
+"""Flows: their journals, children and forks."""
