@@ -8,7 +8,7 @@ import contextvars
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -361,14 +361,14 @@ class FlowExecution:
         notes, self._first_notes = self._first_notes, []
         firsts = [self.entry("due", place, value=value) for place, value in notes]
         recorded = await self.desk.recorder.record([*entries, *firsts])
-        self.desk.noted(recorded.at)
+        self.desk.noted(recorded.at.get(self.job_id, 0))
         return recorded
 
     async def _record_and_deliver(self, entries: list[Entry]) -> None:
         flow = self.flow
         dues = self.times.unnoted(beyond_s=IN_MEMORY_S, among=flow.asked)
         entries, recorded = await self._recorded(entries, dues)
-        at = from_micros(recorded.at) if recorded.at else datetime.now(UTC)
+        at = from_micros(recorded.at[self.job_id])
         for entry in entries:
             if entry.child is not None:
                 real = recorded.children.get(entry.child.id, entry.child.id)

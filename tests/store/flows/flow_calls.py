@@ -36,8 +36,12 @@ def called(claim: Claim, seq: int, child: NewJob, *, waits: bool = True, **value
 
 
 def record(db: Any, *entries: Entry, worker: str | None = None) -> Recorded:
-    answer: Recorded = db.run(db.ops.record(worker or db.home(), entries))
-    return answer
+    return untimed(db.run(db.ops.record(worker or db.home(), entries)))
+
+
+def untimed(recorded: Recorded) -> Recorded:
+    """Without the times of the rows."""
+    return msgspec.structs.replace(recorded, at={})
 
 
 def rows(db: Any, job_id: str, **options: Any) -> list[Row]:

@@ -8,7 +8,7 @@ import pytest
 
 from headway.errors import LeaseLost, NotAllowed, StoreBusy
 from headway.model.journal import Recorded
-from tests.store.flows.flow_calls import AWAITED, begin, called, entry, lines, park, record, rows, unread
+from tests.store.flows.flow_calls import AWAITED, begin, called, entry, lines, park, record, rows, unread, untimed
 from tests.store.machines.machine_calls import QUIET, turned
 
 pytestmark = pytest.mark.parametrize("store", ["postgres"], indirect=True)
@@ -36,7 +36,7 @@ def test_a_row_waits_for_whoever_ends_its_execution_and_is_lost(db, session):
     while not recorder.blocked() and not waiting.done():
         time.sleep(0.005)
     reaper.commit()
-    assert waiting.result(SOON) == Recorded([(claim.id, 1)], {})
+    assert untimed(waiting.result(SOON)) == Recorded([(claim.id, 1)], {})
     assert rows(db, claim.id) == []
 
 
@@ -56,7 +56,7 @@ def test_nobody_ends_an_execution_whose_row_is_not_committed(db, session):
     worker = db.worker()
     claim = begin(db, worker)
     recorder = session()
-    assert recorder.run(record_op(db, entry(claim, 1), worker=worker)) == Recorded([], {})
+    assert untimed(recorder.run(record_op(db, entry(claim, 1), worker=worker))) == Recorded([], {})
     assert db.reap(worker) == []
     recorder.commit()
     assert [each.job_id for each in db.reap(worker)] == [claim.id]
@@ -89,7 +89,7 @@ def test_two_records_of_one_row_keep_the_first(db, session):
     while not other.blocked() and not waiting.done():
         time.sleep(0.005)
     one.commit()
-    assert waiting.result(SOON) == Recorded([], {})
+    assert untimed(waiting.result(SOON)) == Recorded([], {})
     assert [bytes(row.value) for row in rows(db, claim.id)] == [b"1"]
 
 

@@ -13,8 +13,9 @@ from headway.store.postgres.engine.verbs import call, nothing
 from headway.store.postgres.jobs.enqueue import enqueue_all
 
 _RECORD = (
-    "select id, fence from headway.record($1::uuid, $2::uuid[], $3::integer[], $4::integer[], $5::text[], $6::text[],"
-    " $7::json[], $8::text[], $9::bigint[], $10::integer[], $11::uuid[])"
+    "select id, fence, (extract(epoch from at) * 1000000)::bigint"
+    " from headway.record($1::uuid, $2::uuid[], $3::integer[], $4::integer[], $5::text[], $6::text[], $7::json[],"
+    " $8::text[], $9::bigint[], $10::integer[], $11::uuid[])"
 )
 _BEGIN = "select mine, child from headway.begin_record($1::uuid, $2::uuid[], $3::integer[], $4::integer[])"
 _ADD_CALLED = "select headway.add_called($1::uuid[], $2::uuid[], $3::uuid[])"
@@ -32,8 +33,9 @@ class RecordVerbs:
             if spawns:
                 children = yield from _enqueue(worker_id, entries)
                 rows = [with_child(entry, children) for entry in entries]
-            lost = yield Statement(_RECORD, _arrays(worker_id, rows))
-            return Recorded([(job_id, fence) for job_id, fence in lost], children)
+            written = yield Statement(_RECORD, _arrays(worker_id, rows))
+            lost = [(job_id, fence) for job_id, fence, at in written if at is None]
+            return Recorded(lost, children, {job_id: at for job_id, _, at in written if at is not None})
 
         spawns = any(entry.child is not None for entry in entries)
         return Op(steps, writes=True, atomic=spawns)

@@ -1,8 +1,8 @@
 -- Record: rows of flows' journals, under the fence of the execution that made them.
 
 -- Write rows of journals for executions that this worker (null: any) runs, and consume the signals that they name. A row
--- whose number is there stays as it is. Gives the executions that this worker does not run: of those nothing is
--- written. Locks the jobs' rows for share, in order of id: claim, settle and reap wait for this, and this for them, no
+-- whose number is there stays as it is. Gives for each execution the time of its last row; null: this worker does not run
+-- it, and nothing of it is written. Locks the jobs' rows for share, in order of id: claim, settle and reap wait for this, and this for them, no
 -- longer than settle does (55P03), so that no row appears behind a newer claim's back.
 create function headway.record(
   p_worker uuid,
@@ -16,7 +16,7 @@ create function headway.record(
   p_prints bigint[] default null,
   p_took_ms integer[] default null,
   p_signals uuid[] default null
-) returns table (id uuid, fence integer)
+) returns table (id uuid, fence integer, at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '250ms'
@@ -44,14 +44,16 @@ begin
        join unnest(v_mine, v_fences) as m (id, fence) on m.id = u.job and m.fence = u.fence
       where u.signal is not null;
   end if;
-  if cardinality(v_mine) = (select count(*) from (select distinct u.job, u.fence from unnest(p_jobs, p_fences) as u (job, fence)) d) then
-    return;
-  end if;
   return query
-    select distinct u.job, u.fence
-      from unnest(p_jobs, p_fences) as u (job, fence)
-     where not exists (select from unnest(v_mine, v_fences) as m (id, fence) where m.id = u.job and m.fence = u.fence)
-     order by u.job, u.fence;
+    select l.job, l.fence,
+           -- a row that was there has a time of its own
+           case when m.id is not null
+                then (select f.at from headway.flow_journal f where f.job_id = l.job and f.seq = l.seq) end
+      from (select u.job, u.fence, max(u.seq) as seq
+              from unnest(p_jobs, p_fences, p_seqs) as u (job, fence, seq)
+             group by u.job, u.fence) l
+      left join unnest(v_mine, v_fences) as m (id, fence) on m.id = l.job and m.fence = l.fence
+     order by l.job, l.fence;
 end
 $$;
 

@@ -82,7 +82,8 @@ recursive kin (id) as (
   select e.parent_id from headway.edges e where e.child_id = $10::uuid and e.fence <> 0
   union
   select case when f.value ->> 'id' ~ '^[0-9a-f-]{36}$' then (f.value ->> 'id')::uuid end
-    from headway.flow_journal f where f.job_id = $10 and f.kind = 'called'
+    from headway.flow_journal f
+   where f.job_id = $10 and (f.kind = 'called' or f.kind = 'done' and starts_with(f.place, 'enqueue:'))
   union
   select r.retry_of from kin k join headway.jobs r on r.id = k.id where r.retry_of is not null
 ),

@@ -33,12 +33,15 @@ class RecordVerbs(Verbs):
             mine = [entry for entry in entries if (entry.job_id, entry.fence) in running]
             calls = [(entry, entry.child) for entry in mine if entry.child is not None]
             children = (yield from _enqueue(calls, now)) if calls else {}
+            times: dict[str, int] = {}
             if mine:
                 yield Statement(_SQL["record"], (_encode([_row(with_child(entry, children)) for entry in mine]), now))
                 read = [(entry.signal, entry.job_id, entry.fence) for entry in mine if entry.signal is not None]
                 if read:
                     yield Statement(_SQL["consume"], (json_list(read), now))
-            return Recorded(sorted(asked - running), children)
+                last = json_list([*{entry.job_id: (entry.job_id, entry.seq) for entry in mine}.values()])
+                times = dict((yield Statement(_SQL["times"], (last,))))
+            return Recorded(sorted(asked - running), children, times)
 
         return SqliteOp(steps, writes=True)
 

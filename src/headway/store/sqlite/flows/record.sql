@@ -25,6 +25,14 @@ from json_each(?1)
 where true
 on conflict do nothing;
 
+-- name: times
+-- a row that was there has a time of its own
+select f.job_id, f.at
+from json_each(?1) as named
+join flow_journal as f
+  on f.job_id = named.value ->> 0
+  and f.seq = named.value ->> 1;
+
 -- name: consume
 update signals
 set fence = named.value ->> 2,
