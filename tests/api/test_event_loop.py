@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,11 @@ import pytest
 
 from headway import Await, Context, Headway, Machine, Registry, Spawn, step
 from headway.api import application
+from headway.api.application import _large_response
 from headway.api.chapters import ROUTES
 from headway.api.document.examples import EXAMPLES
 from headway.api.serving.server import _collect_rarely
+from headway.api.wire.views import LargeList
 from headway.worker import watchdog
 from headway.worker.watchdog import Watchdog
 
@@ -324,3 +327,16 @@ def test_a_server_does_not_look_at_all_objects_because_of_one_large_list() -> No
         gc.set_threshold(*before)
         gc.unfreeze()
     assert 2 not in looked
+
+
+def test_the_items_of_a_large_list_are_freed_where_it_is_encoded() -> None:
+    """In a thread: a page of large templates has hundreds of thousands of objects, and freeing those at once takes
+    longer than an event loop may be held up."""
+
+    class Item(msgspec.Struct, weakref=True):
+        n: int
+
+    answer = LargeList([Item(1), Item(2)], "after")
+    items = [weakref.ref(each) for each in answer.items]
+    assert bytes(_large_response(answer).body) == b'{"items":[{"n":1},{"n":2}],"next_cursor":"after"}'
+    assert [each() for each in items] == [None, None]
