@@ -288,3 +288,20 @@ def test_the_claims_of_one_tenant_wait_for_so_many_queues(
 
     assert sorted(loop.run_until_complete(go())) == [200, 200, 429]
     assert api._workers._waiting._named == {}
+
+
+def test_no_tenant_sees_the_queues_that_claims_of_others_name(app: Headway, loop: asyncio.AbstractEventLoop) -> None:
+    """The server counts as a worker of them: a tenant that invents a thousand names would have them in each page of the
+    others."""
+
+    async def serve() -> None:
+        caretaker = Caretaker(app, "1", lambda: None)
+        caretaker.serve(["invented"])
+        await caretaker.start()
+        try:
+            seen = [await asyncio.to_thread(each.queues) for each in (app.tenant("acme"), app)]
+            assert ["invented" in {queue.name for queue in each} for each in seen] == [False, True]
+        finally:
+            await caretaker.stop()
+
+    loop.run_until_complete(serve())

@@ -33,6 +33,9 @@ _WHY = {
     errno.EACCES: "that port is for root: choose one from 1024",
 }
 _SWITCH_S = 0.001  # how long a thread that does large work keeps the event loop waiting for the interpreter
+_GARBAGE = (10_000, 20, 100)
+"""How rarely cycles are looked for. A look at all objects holds up every request for 20 to 50 ms while large lists are
+answered, and by default one comes with each of these."""
 _M_ARENA_MAX = -8  # of malloc.h
 
 
@@ -58,6 +61,12 @@ def serve(api: Api, listener: socket.socket, *, grace_s: float, shares: Shares |
     _use_one_heap()
     sys.setswitchinterval(_SWITCH_S)
     _Server(config, api, shares or Shares.alone()).run(sockets=[listener])
+
+
+def _collect_rarely() -> None:
+    gc.freeze()  # what was imported stays: looking through it again and again takes a twentieth of a busy server
+    if 0 < gc.get_threshold()[0] < _GARBAGE[0]:  # else the application has set its own
+        gc.set_threshold(*_GARBAGE)
 
 
 def _use_one_heap() -> None:
@@ -116,7 +125,7 @@ class _Server(uvicorn.Server):
         self._acceptors = [
             Acceptor(each, self._shares, connect=self._connect, count=self._count) for each in sockets or ()
         ]
-        gc.freeze()  # what was imported stays: looking through it again and again takes a twentieth of a busy server
+        _collect_rarely()
         _log.info("ready", pid=os.getpid())
 
     async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:

@@ -18,6 +18,7 @@ from headway.worker.maintenance import Maintenance
 from headway.worker.served_queues import ServedQueues
 from headway.worker.trigger_runner import TriggerRunner
 
+_NO_TENANT = ""  # its queues are those that claims of all tenants name: no tenant sees what others name
 _REST = 4.0  # of firing, so that it has a fifth of the time at most: the rest is for requests
 
 
@@ -87,5 +88,5 @@ class Caretaker:
             self._settings,
             version=self._version,
             queues=self._served.caps,
-            metadata={"serves": "http"},
+            metadata={"serves": "http", "tenant": _NO_TENANT},
         )

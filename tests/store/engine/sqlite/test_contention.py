@@ -206,3 +206,31 @@ def test_a_writer_pauses_after_a_long_write_so_that_other_processes_get_the_lock
     asyncio.run(store.arun(store.ops.enqueue([job()])))
     store.close()  # ends the writer's thread
     assert pauses == paused
+
+
+@pytest.mark.parametrize("others_write", [True, False])
+def test_a_writer_with_more_to_write_leaves_the_lock_to_processes_that_write_too(
+    store, path, library, monkeypatch, others_write
+):
+    enqueue(store)
+    pauses = []
+    monkeypatch.setattr(writer, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append))
+    monkeypatch.setattr(writer, "_LARGEST_GROUP", 1)
+    monkeypatch.setattr(writer, "_LONG_WRITE_S", 60.0)
+
+    async def write(ops: int) -> None:
+        assert store._live.writer.pause(60)
+        waiting = [asyncio.ensure_future(store.arun(store.ops.enqueue([job()]))) for _ in range(ops)]
+        await asyncio.sleep(0.05)
+        store._live.writer.resume()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(write(1))
+    if others_write:
+        other = SqliteStore(str(path), library=library)
+        enqueue(other)
+        other.close()
+    asyncio.run(write(3))
+    store.close()  # ends the writer's thread
+    assert len(pauses) == (2 if others_write else 0)  # after each but the last
+    assert all(writer._LEAST_LEFT_S <= each <= LONGEST_PAUSE_S for each in pauses)

@@ -24,10 +24,15 @@ T = TypeVar("T")
 
 _LARGEST_GROUP = 256
 _OWN_GROWTH = 1.5  # of the pauses of a caller who waits for the lock: the fewer try for it, the more is written
-_GROWTH = 1.05  # of the thread's, for whose ops many wait
+_GROWTH = 1.02  # of the thread's, for whose ops many wait
 _LONG_WRITE_S = 0.1
 """After a write that took longer, the writer pauses for a moment: SQLite has no queue for its lock, so other processes,
 which have been trying for it at intervals, would lose to one that writes much without a break."""
+_LEAST_LEFT_S = 0.001
+_LEFT = 0.5
+"""While other processes write, too, the writer leaves them the lock after each group for this part of the time that it
+took: with more ops waiting it would else have the lock again at once, hundreds of milliseconds long."""
+_SHARED_S = 5.0  # since another process wrote: as long it may write again
 _MOST_PASSED = 8  # groups of others that pass an op which comes last
 
 
@@ -74,6 +79,8 @@ class Writer:
         self._conn: Connection | None = None
         self._identity: Identity | None = None
         self._seen = (0, 0)  # how far others had written when the lock was looked at last
+        self._version = 0  # of the file, which others change
+        self._shared_until = float("-inf")  # until then others are presumed to write
 
     def run(self, steps: Callable[[], Steps[T]]) -> T:
         """Run an op and wait for its commit."""
@@ -148,9 +155,13 @@ class Writer:
                     self._next = False
                     began = time.monotonic()
                     self._write(group, self._add_queued)
+                    took_s = time.monotonic() - began
+                    is_shared = self._is_shared()
                 _answer(group)
-                if time.monotonic() - began > _LONG_WRITE_S:
+                if took_s > _LONG_WRITE_S:
                     time.sleep(LONGEST_PAUSE_S)
+                elif is_shared and (self._later or not self._queue.empty()):
+                    time.sleep(min(max(_LEAST_LEFT_S, _LEFT * took_s), LONGEST_PAUSE_S))
 
     def _next_group(self) -> list[_Request]:
         """Waits for ops and gives all that are queued; one that comes last, alone."""
@@ -243,16 +254,30 @@ class Writer:
         group[:] = [request for request in group if request not in over]
         _answer(over)
 
+    def _is_shared(self) -> bool:
+        """Whether another process has written lately."""
+        now = time.monotonic()
+        version = self._data_version()
+        if self._version not in (0, version):
+            self._shared_until = now + _SHARED_S
+        self._version = version
+        return now < self._shared_until
+
+    def _data_version(self) -> int:
+        """It changes with each commit of another connection; 0 where it cannot be told."""
+        if self._conn is not None:
+            with suppress(self._file.errors):
+                version: int = self._conn.execute("pragma data_version")[0][0]
+                return version
+        return 0
+
     def _written_by_others(self) -> tuple[int, int]:
         """It changes with each commit of another connection, and while a large transaction writes: what does not fit
         its cache goes to the log before it commits. 0 where it cannot be told."""
-        version = at = 0
-        if self._conn is not None:
-            with suppress(self._file.errors):
-                version = self._conn.execute("pragma data_version")[0][0]
+        at = 0
         with suppress(OSError):
             at = os.stat(f"{self._file.path}-wal").st_mtime_ns
-        return version, at
+        return self._data_version(), at
 
     def _write_apart(self, group: list[_Request]) -> None:
         """Write each op alone after the group failed: the disk may lack room for just one of them."""
