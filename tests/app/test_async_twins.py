@@ -25,6 +25,7 @@ ONE_COLOUR = {
     "configure",
     "include",
     "machine",
+    "step",
     "middleware",
     "enqueue_middleware",
     "on",

@@ -69,6 +69,7 @@ class FlowExecution:
         self.fence = ctx.fence
         self.news = asyncio.Event()  # something may have come
         self.lost: LeaseLost | None = None
+        self.failed_before: dict[str, int] = {}  # places of steps that failed, until a retry took that back: when
         self.times = FlowTimes(desk.now)
         self.steps = FlowSteps(self, claimed.edition.steps_at_once)
         self._claimed = claimed
@@ -120,6 +121,7 @@ class FlowExecution:
         self._seq = max((row.seq for row in rows if row.seq > 0), default=0)
         self._rows = len(rows)
         self._bytes = sum(len(row.value or b"") + len(row.error or "") for row in rows)
+        self.failed_before = {row.place: row.seq for row in rows if row.kind == "failed"}
         payload, seed = self.ctx.claim.payload, self.job_id
         for row in rows:
             if row.kind == "forgotten" and starts_from(row.value or b'{"from":0}') < 1:

@@ -214,13 +214,17 @@ class FlowSteps:
         if ctx.offered is not None and (settled := await self._settled(place)) is not None:
             return settled
         try:
-            return codec.encode(value, limit=self._desk.result_limit, what=f"result of step {place}")
+            text = codec.encode(value, limit=self._desk.result_limit, what=f"result of step {place}")
+            operation.decode(text.encode())  # as the function will get it
         except InvalidPayload as error:
             raise _Unstorable(str(error)) from None
+        return text
 
     async def _begin_once(self, place: str) -> None:
-        """Note that it begins; raises if an execution before this one has noted it."""
-        if self._execution.flow.notes_of(place, "begun"):
+        """Note that it begins; raises if it has begun before, and nothing says how it ended. One whose failure a retry
+        took back may run again."""
+        begun = self._execution.flow.notes_of(place, "begun")
+        if begun and begun[-1].seq > self._execution.failed_before.get(place, 0):
             raise _Lost(_LOST)
         await self._execution.record([self._execution.entry("begun", place)])
 

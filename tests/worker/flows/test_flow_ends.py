@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway import Flow
+from headway import Context, Flow
 from headway.errors import InvalidJob
 from tests.worker_harness import WorkerHarness
 
@@ -256,6 +256,31 @@ def test_a_worker_that_stops_parks_what_waits_and_keeps_what_is_done(harness: Wo
     harness.drain()
     assert harness.get(job_id).result == ["short", "after"]
     assert ran == ["short", "after"]
+
+
+def test_a_step_that_may_run_once_is_lost_with_its_worker(harness: WorkerHarness) -> None:
+    ran: list[int] = []
+
+    async def ship(ctx: Context) -> str:
+        ran.append(ctx.fence)
+        if ctx.fence == 1:
+            harness.sql("update {}jobs set status = 'queued', worker_id = null, attempt_started_at = null")
+        return "shipped"
+
+    @harness.flow(max_attempts=1)
+    async def f(flow: Flow) -> str:
+        return await flow.using(delivery="at_most_once").step(ship)
+
+    (job_id,) = harness.enqueue(f.build())
+    harness.drain()
+    harness.drain()
+    job = harness.get(job_id)
+    assert (job.status, ran) == ("dead", [1])
+    assert "whether it happened is not known" in (job.error or "")
+    # an operator who has looked says so
+    harness.retry(job_id)
+    harness.drain()
+    assert (harness.get(job_id).result, len(ran)) == ("shipped", 2)
 
 
 @pytest.mark.parametrize(

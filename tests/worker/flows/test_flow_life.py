@@ -299,6 +299,22 @@ def test_an_error_between_operations_loses_nothing(harness: WorkerHarness) -> No
     assert (harness.get(job_id).result, ran) == ("stock", ["reserve"])
 
 
+def test_a_result_that_does_not_fit_its_annotation_fails_its_step(harness: WorkerHarness) -> None:
+    def wrong() -> int:
+        return "text"  # type: ignore[return-value]
+
+    @harness.flow
+    async def f(flow: Flow) -> str:
+        try:
+            await flow.step(wrong)
+        except StepFailed as error:
+            return error.reason
+
+    (job_id,) = harness.enqueue(f.build())
+    harness.drain()
+    assert harness.get(job_id).result == "the result cannot be read at $: expected `int`, got `str`"
+
+
 def test_flow_fail_ends_it_failed(harness: WorkerHarness) -> None:
     @harness.flow
     async def f(flow: Flow) -> None:
