@@ -215,7 +215,8 @@ class FlowSteps:
             return settled
         try:
             text = codec.encode(value, limit=self._desk.result_limit, what=f"result of step {place}")
-            operation.decode(text.encode())  # as the function will get it
+            if operation.decode is not None:
+                operation.decode(text.encode())  # as the function will get it
         except InvalidPayload as error:
             raise _Unstorable(str(error)) from None
         return text
