@@ -162,7 +162,7 @@ export const Attempt = z.object({
   stderr_tail: z.string().nullable(),
   pid: z.number().nullable(),
   version: z.number().nullable(),
-  outcome: z.enum(["await", "done", "next", "replay", "sleep", "spawn", "stop"]).nullable(),
+  outcome: z.enum(["await", "done", "next", "park", "replay", "sleep", "spawn", "stop"]).nullable(),
   note: z.string().nullable(),
   woken: z.enum(["children", "signal", "timeout"]).nullable(),
   artifacts: z.array(Artifact),

@@ -92,6 +92,10 @@ POSTGRES_ROWS = [
      where j.id = ('0190' || {_ID.format(n="s.n")})::uuid""",
     """insert into headway.job_errors (job_id, tenant_id, fence, fingerprint)
     select j.id, j.tenant_id, 1, '0123456789abcdef' from headway.jobs j where j.status in ('dead', 'failed')""",
+    # running: ten rows of a journal each
+    """insert into headway.flow_journal (job_id, tenant_id, at, seq, fence, kind, place, value)
+    select j.id, j.tenant_id, j.created_at, n, 1, 'done', 'step', '1'
+      from headway.jobs j cross join generate_series(1, 10) n where j.status = 'running'""",
     "select setval('headway.position', 4000000000)",
 ]
 
@@ -149,5 +153,8 @@ SQLITE_ROWS = [
      where jobs.id = s.id""",
     """insert into job_errors (job_id, tenant_id, fence, fingerprint)
     select id, tenant_id, 1, '0123456789abcdef' from jobs where status in ('dead', 'failed')""",
+    f"""{_SERIES.format(start=1, stop=11)}
+    insert into flow_journal (job_id, seq, fence, kind, place, value, at)
+    select jobs.id, n, 1, 'done', 'step', '1', created_at from jobs cross join s where jobs.status = 'running'""",
     "update counters set value = 4000000000 where name = 'position'",
 ]

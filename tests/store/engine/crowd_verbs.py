@@ -9,6 +9,7 @@ import msgspec
 
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Change, Report
+from headway.model.journal import Entry
 from headway.model.listing import Cursor
 from headway.model.reported import Completion, Failure
 from tests.store.engine.crowd import FINISHED, QUEUED, WORKERS, Crowd, group_id, job_id, worker_id
@@ -47,6 +48,23 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
         "settle to a new job": (ops.settle(me, settlements("failed")), 10),
         "settle what is lost": (ops.settle(me, _stale(settlements("succeeded"))), 10),
         "release": (ops.release([(i, 1) for i in mine], delay_ms=0), 10),
+        "record": (ops.record(me, [_row(i, 20 + k) for i in mine for k in range(3)]), 30),
+        "record again": (ops.record(me, [_row(i, k) for i in mine for k in range(1, 4)]), 30),
+        "record what is lost": (ops.record(me, [_row(i, 20, fence=9) for i in mine]), 10),
+        "record with a signal": (ops.record(me, [_row(i, 20, signal=job_id(1)) for i in mine]), 20),
+        "record with a child": (
+            ops.record(me, [_row(i, 20, child=job) for i, job in zip(mine, new, strict=False)]),
+            30,
+        ),
+        "journals": (ops.journal(mine), 100),
+        "news of flows": (ops.flow_news(me, mine), 10),
+        "states of flows": (ops.set_flow_state(me, [(i, 1, "1") for i in mine]), 10),
+        "children of flows": (ops.children_of_flow(mine), 10),
+        "leave": (ops.leave(mine[0], mine[1:]), 10),
+        "fork of a flow": (
+            ops.fork_flow(make.machine(step="$flow", forked_from=mine[0]), mine[0], 9, {}, actor=None),
+            30,
+        ),
         "report": (ops.report(me, [Report(mine[0], 1, 0.5, "n", "t")]), 100),
         "heartbeat": (ops.heartbeat(me, running=1, busy=[]), 100),
         "running": (ops.running(me), 100),
@@ -74,6 +92,11 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
     }
 
 
+def _row(flow: str, seq: int, **values: Any) -> Entry:
+    kind = "called" if "child" in values else "done"
+    return Entry(**{"job_id": flow, "fence": 1, "seq": seq, "kind": kind, "place": "step", "value": "{}", **values})
+
+
 def _stale(settlements: list[Any]) -> list[Any]:
     return [msgspec.structs.replace(each, fence=9) for each in settlements]
 
@@ -93,6 +116,17 @@ VERBS = [
     "settle to a new job",
     "settle what is lost",
     "release",
+    "record",
+    "record again",
+    "record what is lost",
+    "record with a signal",
+    "record with a child",
+    "journals",
+    "news of flows",
+    "states of flows",
+    "children of flows",
+    "leave",
+    "fork of a flow",
     "report",
     "heartbeat",
     "running",

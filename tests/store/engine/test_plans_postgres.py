@@ -41,7 +41,7 @@ def postgres(
         with _without_indexes(conn, ["headway.jobs", "headway.attempts"]):
             for text in POSTGRES_ROWS:
                 conn.execute(text.replace("{now}", f"timestamptz '{held.now().isoformat()}'"))
-        for table in ("jobs", "attempts", "job_tags", "job_errors"):
+        for table in ("jobs", "attempts", "job_tags", "job_errors", "flow_journal"):
             _vacuum(conn, table)
         conn.execute("checkpoint")
         conn.autocommit = False

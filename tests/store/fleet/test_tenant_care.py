@@ -208,7 +208,7 @@ def test_a_tenant_is_deleted_with_everything_in_batches_and_others_keep_theirs(d
     assert {each: counted[each] for each in ("jobs", "triggers", "events")} == {
         each: counts["acme"][each] for each in ("jobs", "triggers", "events")
     }
-    assert (counted["attempts"], counted["keys"]) == (3, 1)
+    assert (counted["attempts"], counted["flow_journal"], counted["keys"]) == (3, 1, 1)
     running = db.take(queue="acme")
     with pytest.raises(NotAllowed, match=r"^tenant acme has 1 running jobs: nothing was deleted"):
         db.run(db.ops.delete_tenant(ACME, limit=1, actor="ada"))

@@ -121,6 +121,18 @@ def test_a_group_that_stops_asks_its_flows_once(db, make):
     assert db.job(flow.id).cancel_requested_at is not None
 
 
+def test_a_large_group_that_stops_asks_all_its_flows(db, make):
+    group = make.group(on_failure="stop")
+    jobs = [make.job(group_id=group.id), *(new_flow(group_id=group.id, kind="flow") for _ in range(1_001))]
+    db.enqueue_all(jobs, group)
+    first = db.take()
+    assert (first.id, len(db.claim(limit=2_000))) == (jobs[0].id, 1_001)
+    db.settle(first, "dead", error="bad")
+    db.process_arrivals()
+    ((told,),) = db.sql("select count(*) from {signals} where name = '$cancel'")
+    assert told == 1_001
+
+
 def test_a_train_that_is_cleared_asks_its_locomotive(db):
     claim = begin(db, train="t")
     park(db, claim, "paid")

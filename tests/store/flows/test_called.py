@@ -274,6 +274,18 @@ def test_many_children_end_with_their_flow_in_pieces(db, make):
     assert set(db.statuses(*(child.id for child in children))) == {"canceled"}
 
 
+def test_many_children_that_are_flows_are_asked_in_pieces_and_once(db, make):
+    claim = begin(db)
+    children = [make.machine(queue="kids", step="$flow") for _ in range(501)]
+    record(db, *(called(claim, seq, child) for seq, child in enumerate(children, start=1)))
+    assert len(db.claim(queue="kids", limit=600)) == 501
+    end(db, claim)
+    # it comes to an end
+    db.process_arrivals()
+    ((asked,),) = db.sql("select count(*) from {signals} where name = '$cancel'")
+    assert asked == 501
+
+
 def test_a_flow_in_a_train_leaves_its_train_and_its_children(db, make):
     claim, child = calling(db, make, train="t")
     behind = db.machine(step="$flow", train="t")

@@ -173,6 +173,21 @@ def test_a_child_that_is_retried_before_its_flow_is_waited_for(db, make):
     assert db.woken(claim.id) == ("queued", "signal")
 
 
+def test_what_only_wakes_is_not_given_back(db, make):
+    claim = begin(db)
+    child = make.job(queue="kids")
+    record(db, called(claim, 1, child))
+    db.finish(*db.claim(queue="kids"))
+    park(db, claim)
+    db.process_arrivals()
+    again = db.take()
+    record(db, entry(again, 2, "ended", place="step1", signal=unread(again)["$child"]), cut(again, 3, 2))
+    end(db, again, "dead", error="bad")
+    db.retry(claim.id)
+    assert lines(db, claim.id) == [(1, "called", "step1")]
+    assert db.inboxes(claim.id) == [("$child", "consumed", 2)]
+
+
 # losses
 
 

@@ -175,6 +175,7 @@ as $$
   select * from (values
     ('jobs', (select count(*) from headway.jobs o where o.tenant_id = p_tenant)),
     ('attempts', (select count(*) from headway.attempts o where o.tenant_id = p_tenant)),
+    ('flow_journal', (select count(*) from headway.flow_journal o where o.tenant_id = p_tenant)),
     ('artifacts', (select count(*) from headway.artifacts o where o.tenant_id = p_tenant)),
     ('events', (select count(*) from headway.events o where o.tenant_id = p_tenant)),
     ('fires', (select count(*) from headway.fires o where o.tenant_id = p_tenant)),

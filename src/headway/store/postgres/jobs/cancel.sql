@@ -16,24 +16,28 @@ declare
   v_ids uuid[];
   v_statuses text[];
   v_open uuid[];
+  v_flows boolean;
   v_asked uuid[];
   v_others uuid[];
 begin
   select array_agg(l.id), array_agg(l.status),
-         array_agg(l.id) filter (where l.status in ('queued', 'scheduled', 'held', 'waiting', 'running'))
-    into v_ids, v_statuses, v_open
-    from (select j.id, j.status
+         array_agg(l.id) filter (where l.status in ('queued', 'scheduled', 'held', 'waiting', 'running')),
+         bool_or(l.flow)
+    into v_ids, v_statuses, v_open, v_flows
+    from (select j.id, j.status, headway.ends_by_itself(j) as flow
             from headway.jobs j
            where j.id = any (p_ids)
              and (v_tenant is null or j.tenant_id = v_tenant)
            order by j.id
              for update) l;
   if v_open is not null then
-    if not p_at_once then
+    if v_flows and not p_at_once then
       v_asked := headway.ask_flows(v_open, array_fill(coalesce(p_reason, 'canceled'), array[cardinality(v_open)]), v_now);
     end if;
-    v_others := case when v_asked is null then v_open
-                     else array(select u.id from unnest(v_open) as u (id) where u.id <> all (v_asked)) end;
+    v_others := v_open;
+    if v_asked is not null then
+      v_others := array(select u.id from unnest(v_open) as u (id) where u.id <> all (v_asked));
+    end if;
     -- all at once: a car behind another one of this call is not the locomotive
     perform headway.cancel_now(v_others, array_fill(coalesce(p_reason, 'canceled'), array[cardinality(v_others)]), v_now);
     insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
@@ -54,13 +58,13 @@ begin
       array(select u.id from unnest(v_ids, v_statuses) as u (id, status) where u.id = any (v_others) and u.status <> 'running'),
       v_now);
   end if;
+  if v_asked is not null then
+    return query select j.id, j.status from headway.jobs j where j.id = any (v_asked);
+  end if;
   return query
-    select u.id, case
-                   when u.id = any (v_asked) then (select j.status from headway.jobs j where j.id = u.id)
-                   when u.status in ('queued', 'scheduled', 'held', 'waiting') then 'canceled'
-                   else u.status
-                 end
-      from unnest(v_ids, v_statuses) as u (id, status);
+    select u.id, case when u.status in ('queued', 'scheduled', 'held', 'waiting') then 'canceled' else u.status end
+      from unnest(v_ids, v_statuses) as u (id, status)
+     where v_asked is null or u.id <> all (v_asked);
 end
 $$;
 

@@ -67,15 +67,14 @@ begin
   end if;
   perform headway.tell_dependents(p_ids);
   perform headway.announce(p_ids, p_now);
-  -- a machine that runs has no unfinished children: only one that ends while it waits leaves some
+  -- a machine that runs has no unfinished children: only one that ends while it waits leaves some. A flow may
   insert into headway.arrivals (tenant_id, orphaned)
   select j.tenant_id, array_agg(j.id)
     from headway.jobs j
    where j.id = any (p_ids)
-     and j.joining is not null
+     and (j.joining is not null or j.step = '$flow')
      and j.finished_at is not null
    group by j.tenant_id;
-  perform headway.orphan_called(p_ids);
 end
 $$;
 

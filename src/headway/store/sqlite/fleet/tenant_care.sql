@@ -86,6 +86,10 @@ select 'attempts', count(*)
 from attempts
 where job_id in (select id from jobs where tenant_id = ?1)
 union all
+select 'flow_journal', count(*)
+from flow_journal
+where job_id in (select id from jobs where tenant_id = ?1)
+union all
 select 'artifacts', count(*)
 from artifacts
 where tenant_id = ?1
