@@ -30,6 +30,7 @@ SOURCES = (
         "bulk",
         "delete",
         "queues",
+        "flows",
         "machines",
         "trains",
         "group_handle",

@@ -32,6 +32,7 @@ ONE_COLOUR = {
     "on_shutdown",
     "on_startup",
     "reserve",
+    "step",
     "tenant",
     "working",
     "lifespan",

@@ -18,6 +18,8 @@ from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Change, Counted, Job, Outcome, Waiter, Watched
+from headway.model.journal import FLOW
+from headway.model.journal_row import is_set_aside
 from headway.model.listing import Filter
 from headway.model.request import Request
 from headway.model.status import FINISHED, STATUSES, Status
@@ -126,16 +128,18 @@ class JobVerbs(VerbBase):
         job_id: str | UUID,
         *,
         reason: str | None = None,
+        at_once: bool = False,
         actor: str | None = None,
         if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> Status:
-        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`.
+        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`. A flow
+        that has begun is asked, too, and may undo what it did; `at_once`, or a second cancel, ends it without that.
 
         With `if_match`, here and in other verbs, only if the `etag` of the job as it is stored is one of these; raises
         `ChangedMeanwhile`.
         """
-        status = self._run(self._if_matching(job_id, if_match, self._cancel(job_id, reason, actor)), conn)
+        status = self._run(self._if_matching(job_id, if_match, self._cancel(job_id, reason, actor, at_once)), conn)
         self._wake_up(None, conn)  # what waited for it may run now
         return status
 
@@ -155,7 +159,8 @@ class JobVerbs(VerbBase):
         It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
         later, with max_attempts or payload with those; a machine keeps its payload: its state came from it.
         Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
-        taken), `InvalidJob`; a `request` that was done before raises `Replayed`.
+        taken), `InvalidJob`; a `request` that was done before raises `Replayed`. A flow that is set aside, because its
+        code does not fit what it has recorded, is looked at again now.
         """
         retrying = self._if_matching(job_id, if_match, self._retry(job_id, actor, keep_place, changes))
         runs_as, queue = self._run(self._creating_once(request, retrying, lambda made: made[0]), conn)
@@ -246,11 +251,11 @@ class JobVerbs(VerbBase):
         key = as_id(job_id)
         return then(why(self._store.ops, key, tenant_id=self._visible_tenant), lambda answer: answer or missing(key))
 
-    def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
+    def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None, at_once: bool) -> Op[Status]:
         key = as_id(job_id)
         if reason is not None:
             check_text(reason, "reason")
-        op = self._store.ops.cancel([key], tenant_id=self._visible_tenant, reason=reason, actor=actor)
+        op = self._store.ops.cancel([key], tenant_id=self._visible_tenant, reason=reason, actor=actor, at_once=at_once)
         return then(op, lambda found: found[key] if key in found else missing(key))
 
     def _retry(
@@ -268,9 +273,15 @@ class JobVerbs(VerbBase):
                 keep_place=keep_place,
                 change=None if change is None else self._with_checked_payload(change, job.kind, changes),
             ).steps()
-            if key not in done:
-                raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
-            return done[key], job.queue
+            if key in done:
+                return done[key], job.queue
+            if change is None and job.step == FLOW and job.status == "scheduled":
+                attempts = yield from self._store.ops.attempts(key, tenant_id=self._visible_tenant, raw=True).steps()
+                if attempts and is_set_aside(attempts[-1].error):
+                    now = Change(scheduled_for=from_micros(self.clock.now()))
+                    yield from self._store.ops.change(key, now, tenant_id=self._visible_tenant, actor=actor).steps()
+                    return key, job.queue
+            raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
 
         return Op(steps, writes=True, repeatable=False, atomic=True)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from headway.app.base import VerbBase
+from headway.app.base import then
+from headway.app.flows import FlowVerbs
 from headway.define import checks
 from headway.define.machine import MachineKind
 from headway.define.signals import signal_to
@@ -17,9 +18,10 @@ from headway.errors import InvalidJob, NotAllowed
 from headway.model.codec import check_batch, encode
 from headway.model.ids import as_id, new_id
 from headway.model.job import Enqueued, Job, NewJob
+from headway.model.journal import FLOW
 from headway.model.machine import Child, StepCount, StepExecution, forked, history
 from headway.model.request import Request
-from headway.model.signal import NewSignal, Sent, Signal
+from headway.model.signal import NewSignal, Sent, Signal, is_internal
 from headway.store.ops import Op, Steps
 
 _MOST_LOOKED_AT = 10_000
@@ -31,7 +33,7 @@ _COPIED = (
 )
 
 
-class MachineVerbs(VerbBase):
+class MachineVerbs(FlowVerbs):
     """Name a machine by its job's id; `Checkout.signal(unique_key, …)` names one by its unique key."""
 
     def signal(
@@ -79,12 +81,14 @@ class MachineVerbs(VerbBase):
     def signal_new(self, signal: NewSignal, conn: Any) -> Sent:
         return self.signal_many((signal,), conn=conn)[0]
 
-    def signals(self, job_id: str | UUID, *, raw: bool = False) -> list[Signal]:
-        """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
-        return self._read(self._signals(job_id, raw), raw=raw)
+    def signals(self, job_id: str | UUID, *, internal: bool = False, raw: bool = False) -> list[Signal]:
+        """The signals of a machine or flow in order of arrival: pending, consumed, or undelivered; raises `NotFound`.
+        With `internal` also those, named $…, by which the engine tells a flow of a cancel or of the end of a job."""
+        return self._read(self._signals(job_id, internal, raw), raw=raw)
 
     def children(self, job_id: str | UUID, *, fence: int | None = None, raw: bool = False) -> list[Child]:
-        """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
+        """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; those that a flow called:
+        in the execution of that fence, or all. Raises `NotFound`."""
         return self._read(self._children(job_id, fence, raw), raw=True)
 
     def history(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
@@ -93,7 +97,12 @@ class MachineVerbs(VerbBase):
 
     def step_counts(self) -> list[StepCount]:
         """How many unfinished machines stand at each step, by kind and step: of at most 10,000 jobs of each status."""
-        return self._run(self._store.ops.unfinished_steps(tenant_id=self._visible_tenant, most=_MOST_LOOKED_AT))
+        return self._run(
+            then(
+                self._store.ops.unfinished_steps(tenant_id=self._visible_tenant, most=_MOST_LOOKED_AT),
+                lambda counts: [each for each in counts if each.step != FLOW],
+            )
+        )
 
     def fork(
         self,
@@ -102,16 +111,24 @@ class MachineVerbs(VerbBase):
         state: Any = None,
         *,
         step: str | None = None,
+        before: str | int | None = None,
+        results: Mapping[str, Any] | None = None,
         actor: str | None = None,
         conn: Any = None,
         request: Request | None = None,
     ) -> Enqueued:
         """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
         with the state it began with, or with `state`. It sees the signals and children that the step saw. With another
-        `step` it begins there instead, and sees neither. The other machine is not affected. Raises `NotFound`,
-        `NotAllowed` (a plain job), `InvalidJob`; a `request` that was done before raises `Replayed`.
+        `step` it begins there instead, and sees neither. The other machine is not affected.
+
+        Of a flow, start a new one that goes on `before` an operation of it: its place, the number of a row as
+        `app.journal` shows it, or "last-failure". What was recorded before holds for the new one, too, but for the
+        `results` that are given here, by place: `results={"charge": "ch_7"}`. It gets the other's arguments; jobs that
+        the other has called and that are not over are called again.
+
+        Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`; a `request` that was done before raises `Replayed`.
         """
-        forking = self._fork(job_id, at, state, step, actor)
+        forking = self._fork(job_id, at, state, step, before, results, actor)
         enqueued, queue = self._run(self._creating_once(request, forking, lambda made: made[0].id), conn)
         self._wake_up(queue, conn)
         return enqueued
@@ -140,10 +157,11 @@ class MachineVerbs(VerbBase):
         for queue in {each.queue for each in sent}:
             self._wake_up(queue, conn)
 
-    def _signals(self, job_id: str | UUID, raw: bool) -> Op[list[Signal]]:
+    def _signals(self, job_id: str | UUID, internal: bool, raw: bool) -> Op[list[Signal]]:
         def steps() -> Steps[list[Signal]]:
             job = yield from self._get(job_id).steps()
-            return (yield from self._store.ops.signals(job.id, tenant_id=self._visible_tenant, raw=raw).steps())
+            found = yield from self._store.ops.signals(job.id, tenant_id=self._visible_tenant, raw=raw).steps()
+            return found if internal else [each for each in found if not is_internal(each.name)]
 
         return Op(steps, writes=False)
 
@@ -152,6 +170,8 @@ class MachineVerbs(VerbBase):
 
         def steps() -> Steps[list[Child]]:
             job = yield from self._get(job_id).steps()
+            if job.step == FLOW:
+                return (yield from self._called(job.id, fence, raw))
             return (yield from ops.children(job.id, fence=fence, tenant_id=tenant_id, raw=raw).steps())
 
         return Op(steps, writes=False)
@@ -164,12 +184,19 @@ class MachineVerbs(VerbBase):
             attempts = yield from ops.attempts(job.id, tenant_id=self._visible_tenant, raw=raw).steps()
             signals = yield from ops.signals(job.id, tenant_id=self._visible_tenant, raw=raw).steps()
             spawned = yield from ops.spawned(job.id, tenant_id=self._visible_tenant).steps()
-            return history(attempts, signals, spawned)
+            return history(attempts, [each for each in signals if not is_internal(each.name)], spawned)
 
         return Op(steps, writes=False)
 
     def _fork(
-        self, job_id: str | UUID, at: int | None, state: Any, step: str | None, actor: str | None
+        self,
+        job_id: str | UUID,
+        at: int | None,
+        state: Any,
+        step: str | None,
+        before: str | int | None,
+        results: Mapping[str, Any] | None,
+        actor: str | None,
     ) -> Op[tuple[Enqueued, str]]:
         key = as_id(job_id)
         if step is not None:
@@ -182,6 +209,19 @@ class MachineVerbs(VerbBase):
         def steps() -> Steps[tuple[Enqueued, str]]:
             # raw: what it copies stays as it is, numbers of any length included
             job = yield from self._get(key, raw=True).steps()
+            if job.step == FLOW:
+                if at is not None or step is not None or state is not None:
+                    raise InvalidJob(
+                        f"job {key} is a flow: at, step and state are of machines; say before which operation it goes "
+                        "on, before=…, and give results={place: value} to change what was recorded"
+                    )
+                copy = self._copy(job, "fork of {}")
+                return (yield from self._fork_flow(job, copy, before, results, actor)), copy.queue
+            if before is not None or results is not None:
+                raise NotAllowed(
+                    f"job {key} is not a flow: before and results are of flows; a machine is forked at an execution, "
+                    "at=FENCE"
+                )
             attempts = yield from ops.attempts(key, tenant_id=self._visible_tenant, raw=True).steps()
             signals = yield from ops.signals(key, tenant_id=self._visible_tenant, raw=True).steps()
             if job.step is None:
@@ -191,7 +231,7 @@ class MachineVerbs(VerbBase):
             fence = attempts[-1].fence if at is None else at
             began = yield from ops.began(key, tenant_id=self._visible_tenant).steps()
             checkpoint, seen = forked(job, attempts, signals, began, at=fence, state=given, step=step, encode=write)
-            new = self._copy(job, fence)
+            new = self._copy(job, f"fork of {{}} at {fence}")
             kind = self._registry.get(job.kind)
             if isinstance(kind, MachineKind):
                 kind.check_step(checkpoint.version, step)
@@ -216,7 +256,7 @@ class MachineVerbs(VerbBase):
 
         return Op(steps, writes=True, atomic=True)
 
-    def _copy(self, job: Job, fence: int) -> NewJob:
+    def _copy(self, job: Job, source: str) -> NewJob:
         """A job like that one, without what only one job can have: its keys, its train, its group."""
         return NewJob(
             id=new_id(),
@@ -225,6 +265,6 @@ class MachineVerbs(VerbBase):
             partition=job.home_partition if job.home_queue else job.partition,
             payload=encode(job.payload, limit=self.payload_limit),
             meta=None if job.meta is None else encode(job.meta, limit=self.payload_limit, what="meta"),
-            source_ref=f"fork of {job.id} at {fence}",
+            source_ref=source.format(job.id),
             **{name: getattr(job, name) for name in _COPIED},
         )

@@ -11,6 +11,7 @@ from headway.define.definitions import Definitions
 from headway.model.audit import without_payloads
 from headway.model.event import Event
 from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.journal_row import JournalRow
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
 from headway.model.template import Template
@@ -46,6 +47,8 @@ def masked(value: T, definitions: Definitions) -> T:
             )
         case Event() | Signal():
             shown = _replaced(value, payload=_mask(value.payload))
+        case JournalRow(kind="signal"):
+            shown = _replaced(value, value=_mask(value.value))
         case Attempt() | StepExecution():
             shown = _replaced(value, state=_mask(value.state))
     return shown  # type: ignore[no-any-return]
@@ -62,7 +65,7 @@ def masked_for_viewers(value: T, definitions: Definitions) -> T:
             shown = found
         case Job() | Child():
             shown = _replaced(shown, result=_mask(shown.result))
-        case Outcome():
+        case Outcome() | JournalRow():
             shown = _replaced(shown, value=_mask(shown.value))
         case AuditEntry():
             shown = without_payloads(shown)

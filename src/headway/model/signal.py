@@ -70,6 +70,15 @@ class Received(msgspec.Struct, frozen=True, array_like=True):
     trace_id: str | None = None
 
 
+def is_internal(name: str) -> bool:
+    """Whether it is one of the engine's own, which users neither send nor see.
+
+    >>> is_internal("$cancel"), is_internal("payment")
+    (True, False)
+    """
+    return name.startswith("$")
+
+
 def most_wanted(names: Sequence[str], awaiting: Sequence[str]) -> list[int]:
     """The indexes of an inbox in the order of delivery, where not all fit at once: first one of each name that is
     awaited, then the others of those names, then the rest.

@@ -124,17 +124,21 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         job_id: str | UUID,
         *,
         reason: str | None = None,
+        at_once: bool = False,
         actor: str | None = None,
         if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> Status:
-        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`.
+        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`. A flow
+        that has begun is asked, too, and may undo what it did; `at_once`, or a second cancel, ends it without that.
 
         With `if_match`, here and in other verbs, only if the `etag` of the job as it is stored is one of these; raises
         `ChangedMeanwhile`.
         """
         await self._aensure_known(self._own_tenant)
-        status = await self._arun(self._if_matching(job_id, if_match, self._cancel(job_id, reason, actor)), conn)
+        status = await self._arun(
+            self._if_matching(job_id, if_match, self._cancel(job_id, reason, actor, at_once)), conn
+        )
         self._wake_up(None, conn)
         return status
 
@@ -154,7 +158,8 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
         later, with max_attempts or payload with those; a machine keeps its payload: its state came from it.
         Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
-        taken), `InvalidJob`; a `request` that was done before raises `Replayed`.
+        taken), `InvalidJob`; a `request` that was done before raises `Replayed`. A flow that is set aside, because its
+        code does not fit what it has recorded, is looked at again now.
         """
         await self._aensure_known(self._own_tenant)
         retrying = self._if_matching(job_id, if_match, self._retry(job_id, actor, keep_place, changes))
