@@ -20,6 +20,9 @@ LAST_FAILURE = "last-failure"
 SET_ASIDE = "set aside: "
 """How the error of an attempt begins that found the code changed."""
 
+_BETWEEN = (", asked for ", ", and the function ", " as ", " for another ")
+"""What stands between the recorded place and what the code did, in that error."""
+
 _BEGAN = "$began"
 _MOST_NAMED = 20
 
@@ -146,11 +149,7 @@ def set_aside_at(rows: Sequence[Row], error: str | None) -> int | None:
         return None
     told = error.removeprefix(SET_ASIDE).removeprefix("recorded ")
     answers = [row for row in effective(rows) if row.kind in ANSWERS]
-    named = [
-        row
-        for row in answers
-        if told.startswith(tuple(f"{row.place}{then}" for then in (", asked for ", ", and the ", " as ", " for ")))
-    ]
+    named = [row for row in answers if told.startswith(tuple(f"{row.place}{then}" for then in _BETWEEN))]
     # a place may hold a comma itself: the longest one that fits
     return max(named, key=lambda row: len(row.place)).seq if named else None
 
@@ -230,3 +229,48 @@ def replaced_results(
 
 
 _NOUNS = {"timer": "a time that was over", "done": "a job that was enqueued"}
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation that a parked flow has noted, and that has no answer yet."""
+
+    place: str
+    due_at: datetime | None = None
+    job_id: str | None = None  # the job that it called
+    tries: int = 0  # of a step that is tried again
+    error: str | None = None  # of its last try
+    asked_at: datetime
+
+
+def open_operations(rows: Sequence[JournalRow], note: str | None = None) -> list[Open]:
+    """What a flow waits for beside signals: jobs, times and next tries; `note` is what it said when it parked, which
+    leaves out what its function has given up."""
+    answered = {row.place for row in rows if row.is_answer}
+    found: dict[str, Open] = {}
+    for row in rows:
+        if row.place in answered or row.kind not in ("called", "due", "tried") or row.place == _BEGAN:
+            continue
+        known = found.get(row.place)
+        found[row.place] = Open(
+            place=row.place,
+            due_at=row.due_at or (known.due_at if known else None),
+            job_id=row.job_id or (known.job_id if known else None),
+            tries=row.tries or (known.tries if known else 0),
+            error=row.error or (known.error if known else None),
+            asked_at=known.asked_at if known else row.at,
+        )
+    if note is None or " more" in note:
+        return list(found.values())
+    named = set(note.split(", "))
+    # timers are not named; one that is over was given up
+    return [each for each in found.values() if each.place in named or each.place.startswith("timer")]
+
+
+def set_aside_between(error: str) -> tuple[str | None, str]:
+    """The place that was recorded, where the error of an attempt names it, and both sides in words."""
+    told = error.removeprefix(SET_ASIDE).partition("\n")[0]
+    for then in _BETWEEN:
+        place, found, _ = told.removeprefix("recorded ").partition(then)
+        if found and told.startswith("recorded "):
+            return place, told
+    return None, told

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from headway.app.why import flows
 from headway.app.why.words import at, elapsed, first_line, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue
 from headway.model.job import Attempt, Job
+from headway.model.journal import FLOW
 from headway.model.machine import START
 from headway.model.signal import satisfied
 from headway.model.status import FINISHED
@@ -112,6 +114,8 @@ def unknown_to_workers(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> l
             f"workers gave it back unstarted {_times(returned)}: they cannot read its payload, because another release "
             "of the code enqueued it; their log names the parameter"
         ]
+    if job.step == FLOW:
+        return flows.unknown_to_workers(job, versions)
     if job.version is None or not versions:
         return []
     if job.version in versions:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from headway.app.why import machines
+from headway.app.why import flows, machines
 from headway.app.why.limits import limiter
 from headway.app.why.order import holders
 from headway.app.why.queue import place_in_queue, queue_obstacles
@@ -17,6 +17,7 @@ from headway.model.duration import show_ms
 from headway.model.fleet import Queue
 from headway.model.ids import is_id
 from headway.model.job import Attempt, Job
+from headway.model.journal import FLOW
 from headway.model.overview import MOST_COUNTED
 from headway.model.spill import PAYLOAD_NAME
 from headway.model.status import Status
@@ -72,6 +73,8 @@ def _reasons(
         case "held":
             held = yield from holders(ops, job)
             return [*held, *_scheduled_later(job, now), *obstacles]
+        case "waiting" if job.step == FLOW:
+            return [*(yield from flows.waiting(ops, job, attempts, now)), *obstacles]
         case "waiting":
             return [*(yield from machines.waiting(ops, job, attempts, now)), *obstacles]
         case "queued" if job.limited_by is not None:
@@ -83,12 +86,14 @@ def _reasons(
                 of_others = (yield from ops.ahead(job.id).steps()) - ahead
             return [*obstacles, place_in_queue(job, queue, ahead, of_others)]
         case "scheduled":
-            return [_scheduled(job, attempts, now), *obstacles]
+            aside = flows.set_aside(job, attempts, now) if job.step == FLOW else []
+            return [*(aside or [_scheduled(job, attempts, now)]), *obstacles]
         case "running":
             workers = yield from ops.workers().steps()
             worker = next((each for each in workers if each.id == job.worker_id), None)
             committed = yield from ops.committed(job.id, job.fence).steps()
-            return running(job, worker, committed, now)
+            undone = (yield from flows.undoing(ops, job)) if job.step == FLOW else []
+            return [*undone, *running(job, worker, committed, now)]
     until = (yield from ops.window(job.id).steps()) if job.unique_key is not None else None
     return [*_ended(job, attempts), *_window(job, until)]
 
@@ -143,7 +148,9 @@ def _ended(job: Job, attempts: Sequence[Attempt]) -> list[str]:
             died = f"dead since {ended}, after {_failures(job)}: {error}"
             if job.step is None:
                 return [died, f"to run it again: {command('jobs retry', job.id)}"]
-            return machines.ended(job, attempts, died)
+            return flows.ended(job, died) if job.step == FLOW else machines.ended(job, attempts, died)
+        case "failed" if job.step == FLOW:
+            return flows.ended(job, "")
         case "failed" if attempts and attempts[-1].outcome == "stop":
             return machines.ended(job, attempts, "")
         case "failed":
@@ -164,5 +171,5 @@ def _failures(job: Job) -> str:
         parts.append(f"{job.tries} of {job.max_attempts} tries" if job.step is None else failed)
     if job.losses:
         parts.append(f"{job.losses} of {job.max_losses} losses")
-    of = "" if job.step is None else f" of step {job.step}"
+    of = "" if job.step in (None, FLOW) else f" of step {job.step}"
     return (" and ".join(parts) or "no try") + of

@@ -8,6 +8,7 @@ from headway.app.why.words import elapsed, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Worker
 from headway.model.job import Job, Settlement
+from headway.model.journal import FLOW
 
 
 def running(job: Job, worker: Worker | None, committed: Settlement | None, now: datetime) -> list[str]:
@@ -17,7 +18,7 @@ def running(job: Job, worker: Worker | None, committed: Settlement | None, now: 
     asked = ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
     progress = f", {job.progress:.0%} done" if job.progress is not None else ""
     note = f" ({job.progress_note})" if job.progress_note else ""
-    what = "it" if job.step is None else f"step {job.step}"
+    what = "it" if job.step in (None, FLOW) else f"step {job.step}"
     since = elapsed(job.attempt_started_at, now)
     return [
         *_committed(committed),

@@ -28,6 +28,7 @@ Act = Callable[["Headway", Sequence[str]], list[Done]]
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--reason", help="Why, for the job's error and the audit trail.")
+@click.option("--now", is_flag=True, help="End flows that have begun without letting them undo what they did.")
 @bulk_options
 @pass_invocation
 def cancel(
@@ -35,12 +36,15 @@ def cancel(
     /,
     ids: tuple[str, ...],
     reason: str | None,
+    now: bool,
     limit: int | None,
     dry_run: bool,
     yes: bool,
     **filters: Any,
 ) -> None:
-    """Cancel jobs at once; running ones are asked to stop.
+    """Cancel jobs at once; running ones, and flows that have begun, are asked to stop.
+
+    A flow that is asked may undo what it did; a second cancel, or --now, ends it without that.
 
     \b
     headway jobs cancel ID ID --reason "sent by hand"
@@ -51,13 +55,13 @@ def cancel(
         from headway.app.bulk import in_words
 
         matching = None if ids else in_words(filters)
-        op = app.store.ops.cancel(some, tenant_id=None, reason=reason, actor=actor(), matching=matching)
-        return [{"id": job_id, "status": now} for job_id, now in app.store.run(op).items()]
+        op = app.store.ops.cancel(some, tenant_id=None, reason=reason, actor=actor(), matching=matching, at_once=now)
+        return [{"id": job_id, "status": status} for job_id, status in app.store.run(op).items()]
 
     if ids:
         app = by_id(cli, filters)
         each_by_id(cli, ids, dry_run, lambda job_id: {
-            "id": job_id, "status": app.cancel(job_id, reason=reason, actor=actor())
+            "id": job_id, "status": app.cancel(job_id, reason=reason, at_once=now, actor=actor())
         })  # fmt: skip
     else:
         from headway.model.status import FINISHED
