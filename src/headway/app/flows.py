@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from headway.app.base import VerbBase
+from headway.app.journal_rows import all_rows
 from headway.errors import InvalidJob, NotAllowed
 from headway.model import codec, refusals
 from headway.model.ids import as_id
@@ -63,14 +64,7 @@ class FlowVerbs(VerbBase):
         return job
 
     def _rows(self, job_id: str) -> Steps[list[Row]]:
-        """All rows of a journal."""
-        found: list[Row] = []
-        while True:
-            after = {job_id: found[-1].seq} if found else None
-            part = yield from self._store.ops.journal([job_id], tenant_id=self._visible_tenant, after=after).steps()
-            found += part.rows
-            if not part.more:
-                return found
+        return (yield from all_rows(self._store.ops, job_id, tenant_id=self._visible_tenant).steps())
 
     def _called(self, job_id: str, fence: int | None, raw: bool) -> Steps[list[Child]]:
         """The jobs that a flow has called, in order."""

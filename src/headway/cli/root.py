@@ -15,7 +15,14 @@ from headway.cli.program.failure import BROKEN_PIPE, report
 # the sections of the help; each command is named like its module, and the value is the folder it is in
 _SECTIONS = {
     "Run": {"demo": "demo", "dev": "dev", "worker": "fleet", "serve": "fleet", "enqueue": "jobs"},
-    "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order", "artifacts": "jobs"},
+    "Work": {
+        "jobs": "jobs",
+        "flows": "flows",
+        "machines": "machines",
+        "trains": "order",
+        "groups": "order",
+        "artifacts": "jobs",
+    },
     "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
     "Kinds": {"definitions": "kinds", "commands": "kinds", "connectors": "connectors", "webhooks": "connectors"},
     "Access": {"keys": "access", "tenants": "access"},

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from headway.app.journal_rows import all_rows
 from headway.app.why.words import at, elapsed, first_line, left_until
 from headway.model.duration import show_ms
 from headway.model.job import Attempt, Job
-from headway.model.journal import CANCEL, Row
+from headway.model.journal import CANCEL
 from headway.model.journal_row import JournalRow, Open, is_set_aside, open_operations, set_aside_between, shown_rows
 from headway.model.machine import Child
 from headway.model.signal import Signal, is_internal
@@ -21,7 +22,7 @@ _GRACE = "its cancel_grace counts from then (5 minutes unless its code says othe
 
 def waiting(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> Steps[list[str]]:
     """Why a waiting flow waits: its cancel first, then each thing that it awaits."""
-    rows = yield from _rows(ops, job)
+    rows = yield from all_rows(ops, job.id, tenant_id=job.tenant_id).steps()
     signals = yield from ops.signals(job.id, tenant_id=job.tenant_id).steps()
     shown = shown_rows(rows)
     found = open_operations(shown, attempts[-1].note if attempts else None)
@@ -60,7 +61,7 @@ def set_aside(job: Job, attempts: Sequence[Attempt], now: datetime) -> list[str]
 
 def undoing(ops: Ops, job: Job) -> Steps[list[str]]:
     """That a running flow was canceled, and may undo what it did."""
-    rows = yield from _rows(ops, job)
+    rows = yield from all_rows(ops, job.id, tenant_id=job.tenant_id).steps()
     signals = yield from ops.signals(job.id, tenant_id=job.tenant_id).steps()
     return _canceled(job, shown_rows(rows), signals)
 
@@ -163,13 +164,3 @@ def _when(due: datetime | None, now: datetime) -> str:
         return ""
     left = left_until(due, now)
     return f" at {at(due)} ({f'in {show_ms(left)}' if left > 0 else 'now: a worker wakes it next'})"
-
-
-def _rows(ops: Ops, job: Job) -> Steps[list[Row]]:
-    found: list[Row] = []
-    while True:
-        after = {job.id: found[-1].seq} if found else None
-        part = yield from ops.journal([job.id], tenant_id=job.tenant_id, after=after).steps()
-        found += part.rows
-        if not part.more:
-            return found

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from headway.cli.program.output import first_line
+from headway.model.journal import CHILD, FLOW
+from headway.model.signal import is_internal
 
 if TYPE_CHECKING:
     from headway.model.job import Job
@@ -27,9 +29,12 @@ def remark(job: Job) -> str:
 
 
 def awaits(job: Job) -> str:
-    """What a waiting machine waits for."""
+    """What a waiting machine or flow waits for."""
     if job.status != "waiting":
         return ""
+    if job.step == FLOW:
+        names = [name for name in job.awaiting if not is_internal(name)]
+        return " or ".join([*names, *(["jobs"] if CHILD in job.awaiting else [])]) or "a time"
     if job.awaiting:
         return (" and " if job.match == "all" else " or ").join(job.awaiting)
     return "children"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.jobs.job_summary import awaits, when
+from headway.cli.jobs.job_summary import awaits
+from headway.cli.jobs.lists import LOOKED_AT, jobs_that, since_when
 from headway.cli.program.click_classes import Group
 from headway.cli.program.failure import Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.program.params import JobId, Json, Tenant, as_flags
+from headway.model.journal import FLOW
 from headway.model.status import STATUSES
 from headway.shell import quoted
 
@@ -23,11 +25,6 @@ if TYPE_CHECKING:
     from headway.model.signal import Signal
 
 _MOST = 10_000
-_PAGE = 1_000
-_LOOKED_AT = 20_000
-"""How many jobs it searches for machines."""
-_SINCE = 200
-"""For how many waiting machines it looks up the last execution."""
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="Look at machines, send them signals, fork them.")
@@ -69,53 +66,25 @@ def list_(
     """
     app = cli.existing
     given = {"status": status_ or ("waiting" if awaited else None), **filters}
-    found, last = _page(app, given, awaited, limit, before)
+    named = {kind.partition("@")[0] for worker in app.workers() for kind in worker.kinds if "@" in kind}
+
+    def is_wanted(job: Job) -> bool:
+        # a machine enqueued by name only has no step until it runs
+        is_machine = job.step != FLOW if job.step is not None else job.kind in named
+        return is_machine and (awaited is None or awaited in job.awaiting)
+
+    found, last = jobs_that(app, given, limit, before, is_wanted)
     if cli.json:
         emit(found)
     elif found:
-        table(_COLUMNS, [_row(job, since) for job, since in zip(found, _since(app, found), strict=True)])
+        table(_COLUMNS, [_row(job, since) for job, since in zip(found, since_when(app, found), strict=True)])
     else:
         narrowed = quoted(as_flags({**given, "awaits": awaited}))
         note(f"no machines{' for ' + narrowed if narrowed else ''} in {app.store.describe()}")
     if last is not None and not cli.json:
         flags = as_flags({**given, "awaits": awaited, "limit": limit if limit != 50 else None, "before": last})
-        few = f"looked at {_LOOKED_AT:,} jobs (--kind finds machines faster); " if len(found) < limit else ""
+        few = f"looked at {LOOKED_AT:,} jobs (--kind finds machines faster); " if len(found) < limit else ""
         note(f"{few}next page: {cli.typed('machines', 'list', *flags)}")
-
-
-def _page(
-    app: Headway, filters: dict[str, Any], awaited: str | None, limit: int, before: str | None
-) -> tuple[list[Job], str | None]:
-    """The machines of a page, and the id to continue after; None if it is the last page."""
-    named = {kind.partition("@")[0] for worker in app.workers() for kind in worker.kinds if "@" in kind}
-    found: list[Job] = []
-    for _ in range(_LOOKED_AT // _PAGE):
-        jobs = app.jobs(limit=_PAGE, before=before, **filters)
-        for job in jobs:
-            # a machine enqueued by name only has no step until it runs
-            if (job.step is None and job.kind not in named) or (awaited and awaited not in job.awaiting):
-                continue
-            if len(found) == limit:
-                return found, found[-1].id
-            found.append(job)
-        if not jobs:
-            return found, None
-        before = jobs[-1].id
-    return found, before
-
-
-def _since(app: Headway, jobs: list[Job]) -> list[datetime | None]:
-    """Since when each has been in its step; for a waiting one, since its last execution ended."""
-    moments: list[datetime | None] = []
-    looked_at = 0
-    for job in jobs:
-        ended = None
-        if job.status == "waiting" and looked_at < _SINCE:
-            looked_at += 1
-            attempts = app.attempts(job.id)
-            ended = attempts[-1].finished_at if attempts else None
-        moments.append(ended or when(job))
-    return moments
 
 
 _COLUMNS = (
