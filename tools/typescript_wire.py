@@ -29,6 +29,7 @@ OPERATIONS = (
     "signal_job",
     "fork_job",
     "explain_job",
+    "list_journal",
     "emit",
     "claim_jobs",
     "heartbeat",

@@ -126,7 +126,7 @@ class Conformance:
                 worker_id = client.get(args["id"]).fields["worker_id"]
                 headers = {"Authorization": f"Bearer {self._served.keys['ADMIN_KEY']}"}
                 return httpx2.post(f"{self._served.address}/api/v1/workers/{worker_id}/dead", headers=headers).json()
-            case "signal" | "emit" | "get" | "result" | "attempts" | "why":
+            case "signal" | "emit" | "get" | "result" | "attempts" | "why" | "journal":
                 first = [args.pop(each) for each in ("id", "name") if each in args]
                 return getattr(client, name)(*first, **args)
             case "cancel" | "retry" | "run" | "reschedule" | "move":

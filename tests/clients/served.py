@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2
 
-from headway import Headway
+from headway import Flow, Headway
 from tests.crash.forked_programs import ForkedProgram
 from tests.crash.processes import BRISK
 
@@ -81,6 +81,8 @@ class Served:
         code = Headway(self.url)
         for kind, options in KINDS.items():
             code.job(name=kind, max_attempts=3, backoff="20ms", **options)(_nothing)  # type: ignore[arg-type]
+        code.flow(name="recorded", max_attempts=1)(_recorded)
+        code.enqueue("recorded", {"order": 4}, correlation_id="recorded")
         code.run(until_idle=True)  # a worker declares its kinds
         self.keys = {
             "HEADWAY_KEY": code.tenant("default").create_api_key("app", "operator").text,
@@ -104,3 +106,16 @@ class Served:
 
 
 async def _nothing() -> None: ...
+
+
+async def _recorded(flow: Flow, order: int) -> None:
+    await flow.step(reserve, order)
+    await flow.step(charge)
+
+
+def reserve(order: int) -> dict[str, int]:
+    return {"order": order}
+
+
+def charge() -> None:
+    raise ValueError("declined")

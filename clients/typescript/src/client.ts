@@ -17,6 +17,8 @@ import {
   type JobIn,
   JobList,
   JobMade,
+  JournalList,
+  type JournalRow,
   type ListJobsQuery,
   type Move,
   ResultView,
@@ -33,6 +35,7 @@ export type ListFilters = Omit<ListJobsQuery, "definition_key" | "dedupe_key">;
 export type When = { scheduled_for: string | Date } | { delay: Duration };
 
 const LONGEST_WAIT_S = 30;
+const LONGEST_PAGE = 200;
 
 /**
  * Asks one server, with one key. What is not given comes from HEADWAY_API, HEADWAY_KEY and the other settings. Requests
@@ -113,6 +116,22 @@ export class Client {
   /** Why the job is not running, or what it is doing. */
   async why(id: string, call?: CallOptions): Promise<string[]> {
     return (await this.#send({ method: "GET", path: jobPath(id, "/why"), answer: WhyView }, call)).reasons;
+  }
+
+  /** What a flow has recorded, in order; with `everything` also what does not count any more. */
+  async journal(id: string, { everything = false }: { everything?: boolean } = {}, call?: CallOptions) {
+    const rows: JournalRow[] = [];
+    let cursor: string | undefined;
+    do {
+      const query = { everything: everything || undefined, limit: LONGEST_PAGE, cursor };
+      const page: JournalList = await this.#send(
+        { method: "GET", path: jobPath(id, "/journal"), answer: JournalList, query },
+        call,
+      );
+      rows.push(...page.items);
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined);
+    return rows;
   }
 
   /**

@@ -6,7 +6,7 @@ export * from "./values.js";
 export type { Bytes, CallOptions } from "./requests.js";
 export type { ClientOptions, Duration, LogLevel, Settings } from "./settings.js";
 export type { StreamEvent } from "./stream.js";
-export type { Artifact, Attempt, Fault, Job, JobChange, JobIn, JobList, JobMade, Problem } from "./wire.js";
+export type { Artifact, Attempt, Fault, Job, JobChange, JobIn, JobList, JobMade, JournalRow, Problem } from "./wire.js";
 export { VERSION } from "./version.js";
 export { Context, Stopped } from "./context.js";
 export { handler, machine, step, type Handler, type Step } from "./handlers.js";

@@ -206,6 +206,31 @@ export const WhyView = z.object({
 });
 export type WhyView = z.infer<typeof WhyView>;
 
+/** What a flow has recorded of an operation: its answer, or a note about it. Answers are `done`, `failed`, `signal`, `ended` (a called job is over), `timer` and `cancel`; notes are `called`, `due`, `begun`, `tried` (a failed try), `settled`, `cut` and `forgotten`. */
+export const JournalRow = z.object({
+  seq: z.number(),
+  kind: z.union([z.enum(["cancel", "done", "ended", "failed", "signal", "timer"]), z.enum(["begun", "called", "cut", "due", "forgotten", "settled", "tried"])]),
+  place: z.string(),
+  value: z.unknown().default(null),
+  error: z.string().nullable().default(null),
+  tries: z.number().nullable().default(null),
+  signal: z.string().nullable().default(null),
+  job_id: z.string().nullable().default(null),
+  status: z.enum(["canceled", "dead", "failed", "held", "queued", "running", "scheduled", "succeeded", "waiting"]).nullable().default(null),
+  due_at: z.string().nullable().default(null),
+  at: z.string(),
+  took_ms: z.number().nullable().default(null),
+  fence: z.number(),
+  counts: z.boolean().default(true),
+});
+export type JournalRow = z.infer<typeof JournalRow>;
+
+export const JournalList = z.object({
+  items: z.array(JournalRow),
+  next_cursor: z.string().nullable(),
+});
+export type JournalList = z.infer<typeof JournalList>;
+
 export const Emitted = z.object({
   id: z.string(),
 });
@@ -531,6 +556,12 @@ export interface ListAttemptsQuery {
 
 export interface GetResultQuery {
   wait?: number | undefined;
+}
+
+export interface ListJournalQuery {
+  everything?: boolean | undefined;
+  limit?: number | undefined;
+  cursor?: string | undefined;
 }
 
 export interface UploadArtifactQuery {

@@ -94,6 +94,8 @@ async function perform(call: string, args: Record<string, any>): Promise<unknown
     }
     case "attempts":
       return client.attempts(id);
+    case "journal":
+      return client.journal(id, rest);
     case "why":
       return client.why(id);
     case "cancel":

@@ -56,6 +56,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /jobs/{id}/stream": (NAMED, None, (200,)),
     "GET /jobs/{id}/why": (READ, None, (200,)),
     "GET /jobs/{id}/history": (READ, None, (200,)),
+    "GET /jobs/{id}/journal": (READ, None, (409,)),  # a plain job has none
     "GET /jobs/{id}/signals": (READ, None, (200,)),
     "GET /jobs/{id}/children": (NAMED, None, (200,)),
     "POST /events": (PRODUCE, {"name": "paid"}, (201,)),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway import Context, Done, Headway, Machine, Spawn, step
+from headway import Context, Done, Flow, Headway, Machine, Spawn, step
 from headway.testing import drain
 
 SECRETS = {
@@ -39,7 +39,17 @@ def jobs(app: Headway) -> dict[str, str]:
         async def end(self, ctx: Context) -> Done:
             return Done()
 
+    def sell() -> dict[str, str]:
+        return {"password": SECRETS["result"]}
+
+    @app.flow
+    async def sale(flow: Flow) -> None:
+        await flow.step(sell)
+        await flow.receive("receipt")
+
     acme = app.tenant("acme")
+    flow = acme.enqueue("sale")
+    acme.signal(flow.id, "receipt", {"token": SECRETS["signal"]})
     given = {"pin": SECRETS["marked"], "password": SECRETS["payload"], "shop": "shop-7"}
     done = acme.enqueue("pay", given, meta={"api_key": SECRETS["meta"]}, train="t")
     order = acme.enqueue("order")
@@ -50,7 +60,7 @@ def jobs(app: Headway) -> dict[str, str]:
     acme.create_template("pay", "pay", {"password": SECRETS["template"]})
     acme.create_schedule("nightly", "0 2 * * *", kind="pay", payload={"password": SECRETS["template"]})
     group = acme.group([app.kinds["pay"].build(**given)])
-    return {"done": done.id, "order": order.id, "waiting": waiting.id, "group": group.id}
+    return {"done": done.id, "order": order.id, "waiting": waiting.id, "group": group.id, "flow": flow.id}
 
 
 PLACES = {
@@ -66,6 +76,7 @@ PLACES = {
     "/jobs/{order}/history": {"state"},
     "/jobs/{order}/signals": {"signal"},
     "/jobs/{order}/children": {"result"},
+    "/jobs/{flow}/journal": {"result", "signal"},
     "/trains/t": set(),
     "/groups/{group}": set(),
     "/events": {"event"},

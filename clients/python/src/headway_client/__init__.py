@@ -22,7 +22,7 @@ from headway_client.errors import (
 from headway_client.outcomes import Await, Cancel, Done, Fatal, Next, Replay, Retry, Sleep, Spawn, Stop
 from headway_client.settings import Settings
 from headway_client.streams import StreamEvent
-from headway_client.values import Artifact, Attempt, Enqueued, Gone, Job, LogText, Outcome, Page
+from headway_client.values import Artifact, Attempt, Enqueued, Gone, Job, JournalRow, LogText, Outcome, Page
 from headway_client.version import __version__
 from headway_client.worker import Worker
 
@@ -45,6 +45,7 @@ __all__ = [
     "Invalid",
     "Job",
     "JobFailed",
+    "JournalRow",
     "LeaseLost",
     "LogText",
     "Next",

@@ -17,7 +17,7 @@ from headway_client.outcomes import Duration
 from headway_client.requests import Request, answered, options, pause_s, sent, unreachable
 from headway_client.settings import Settings
 from headway_client.streams import JobStream, StreamEvent
-from headway_client.values import FINISHED, Attempt, Enqueued, Job, Outcome, Page
+from headway_client.values import FINISHED, Attempt, Enqueued, Job, JournalRow, Outcome, Page
 
 T = TypeVar("T")
 
@@ -117,6 +117,15 @@ class Client:
     def why(self, job_id: str) -> list[str]:
         """Why the job is not running, or what it is doing."""
         return self.send(verbs.why(job_id))
+
+    def journal(self, job_id: str, *, everything: bool = False) -> list[JournalRow]:
+        """What a flow has recorded, in order; with `everything` also what does not count any more."""
+        page = self.send(verbs.journal(job_id, everything, None))
+        rows = list(page.items)
+        while page.next_cursor is not None:
+            page = self.send(verbs.journal(job_id, everything, page.next_cursor))
+            rows += page.items
+        return rows
 
     def stream(self, job_id: str, *, follow: bool = False) -> Iterator[StreamEvent]:
         """What happens to a job as it happens: a `Job` whenever it changes, an `Attempt` for each execution that ends,

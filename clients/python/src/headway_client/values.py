@@ -67,6 +67,26 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JournalRow:
+    """What a flow has recorded of an operation: its answer (`done`, `failed`, `signal`, `ended`, `timer`, `cancel`) or
+    a note about it."""
+
+    seq: int
+    kind: str
+    place: str
+    value: Any = None
+    error: str | None = None
+    tries: int | None = None
+    job_id: str | None = None
+    due_at: datetime | None = None
+    at: datetime | None = None
+    took_ms: int | None = None
+    fence: int = 0
+    counts: bool = True
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Artifact:
     """A file that an attempt stored; `sha256` is in hex."""
 

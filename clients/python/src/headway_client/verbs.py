@@ -10,7 +10,7 @@ from urllib.parse import quote
 from headway_client.convert import to_json
 from headway_client.outcomes import Duration, options_as_json
 from headway_client.requests import Request
-from headway_client.values import Artifact, Attempt, Enqueued, Job, Outcome, Page, read
+from headway_client.values import Artifact, Attempt, Enqueued, Job, JournalRow, Outcome, Page, read
 
 _LONGEST_WAIT_S = 30.0
 _LONGEST_PAGE = 200
@@ -79,6 +79,14 @@ def attempts(job_id: str) -> Request[list[Attempt]]:
 
 def why(job_id: str) -> Request[list[str]]:
     return Request("GET", f"/jobs/{_quoted(job_id)}/why", lambda said: list(said["reasons"]))
+
+
+def journal(job_id: str, everything: bool, cursor: str | None) -> Request[Page[JournalRow]]:
+    def shape(said: Any) -> Page[JournalRow]:
+        return Page([read(JournalRow, each) for each in said["items"]], said["next_cursor"])
+
+    query = {"everything": "true" if everything else None, "limit": _LONGEST_PAGE, "cursor": cursor}
+    return Request("GET", f"/jobs/{_quoted(job_id)}/journal", shape, query=query)
 
 
 def cancel(job_id: str, reason: str | None) -> Request[str]:

@@ -15,6 +15,7 @@ from headway.model import refusals
 from headway.model.event import Event
 from headway.model.fleet import Queue, Worker
 from headway.model.job import Counted, Job, NewJob
+from headway.model.journal_row import JournalRow
 from headway.model.machine import StepExecution
 from headway.model.status import UNFINISHED
 
@@ -143,6 +144,19 @@ async def seen_history(call: Call[Any, Any], history: Sequence[StepExecution]) -
     return [
         msgspec.structs.replace(each, children=tuple(child for child in each.children if child in seen))
         for each in history
+    ]
+
+
+async def seen_journal(call: Call[Any, Any], rows: Sequence[JournalRow]) -> list[JournalRow]:
+    """Rows of a flow's journal, without the jobs that the key may not see, and what came of them."""
+    if not is_narrowed(call):
+        return list(rows)
+    seen = await seen_ids(call, (row.job_id for row in rows if row.job_id is not None))
+    return [
+        row
+        if row.job_id is None or row.job_id in seen
+        else msgspec.structs.replace(row, job_id=None, value=None, error=None)
+        for row in rows
     ]
 
 

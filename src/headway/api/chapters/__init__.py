@@ -14,6 +14,7 @@ from headway.api.chapters import (
     errors,
     events,
     fleet,
+    flows,
     job_actions,
     job_streams,
     jobs,
@@ -41,6 +42,7 @@ _CHAPTERS = (
     jobs,
     job_actions,
     job_streams,
+    flows,
     artifacts,
     events,
     capacity,  # before the queues: /queues/pause pauses all

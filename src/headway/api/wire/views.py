@@ -9,6 +9,7 @@ import msgspec
 from headway.model.artifact import Artifact
 from headway.model.event import Event
 from headway.model.job import Attempt, Job
+from headway.model.signal import is_internal
 
 Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON; it is stored and given back as it is.")]
 JsonObject = Annotated[
@@ -59,6 +60,7 @@ class LargeList(Listed):
 
 def job_view(job: Job) -> dict[str, Any]:
     fields = msgspec.structs.asdict(job)
+    fields["awaiting"] = [name for name in job.awaiting if not is_internal(name)]
     return fields | {alias: fields[meant] for alias, meant in _JOB_ALIASES.items()} | {"trace": job.trace}
 
 
