@@ -32,7 +32,6 @@ ONE_COLOUR = {
     "on_shutdown",
     "on_startup",
     "reserve",
-    "step",
     "tenant",
     "working",
     "lifespan",

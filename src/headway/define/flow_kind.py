@@ -184,6 +184,23 @@ class FlowKind(Kind[P, R]):
         )
         return f'version {checkpoint.version} of flow "{self.name}" (here: {known})'
 
+    def unknown_version(self, version: int) -> str:
+        """What to say of a run that no function here may go on with."""
+        known = ", ".join(f"{each.since} to {each.version}" for each in self.editions)
+        return f'version {version} of flow "{self.name}" is not run here (here: {known})'
+
+    def function_of(
+        self, edition: Edition, run: FlowRun, flow: Flow, payload: str, secret: Callable[[str], str] | None = None
+    ) -> Callable[[], Any]:
+        """A version's function, ready to be called; one that is plain gets a `SyncFlow`, and a thread."""
+        args, kwargs = self.decode(payload, secret)
+        given: Any = flow
+        if edition.is_sync:
+            run.thread = FlowThread(run, lambda: edition.fn(*args, **kwargs))
+            given = SyncFlow(flow, run.thread)
+        kwargs[edition.flow_param] = given
+        return lambda: edition.fn(*args, **kwargs)
+
     def payload_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The payload of a call."""
         return self._arguments.pack(tuple(args), kwargs, self._payload_limit)
@@ -323,13 +340,7 @@ class ClaimedFlow:
 
     def function_of(self, run: FlowRun, flow: Flow, payload: str, secret: Callable[[str], str]) -> Callable[[], Any]:
         """Its function, ready to be called; one that is plain gets a `SyncFlow`, and a thread."""
-        args, kwargs = self.kind.decode(payload, secret)
-        given: Any = flow
-        if self.edition.is_sync:
-            run.thread = FlowThread(run, lambda: self.edition.fn(*args, **kwargs))
-            given = SyncFlow(flow, run.thread)
-        kwargs[self.edition.flow_param] = given
-        return lambda: self.edition.fn(*args, **kwargs)
+        return self.kind.function_of(self.edition, run, flow, payload, secret)
 
     def settlement_of(
         self, _ctx: Context, value: Any, *, result_limit: int, may_spill: bool = False, **_: Any

@@ -127,6 +127,7 @@ class FlowRun:
     """The function's tasks, the operations that it waits for, and the notes about them."""
 
     def __init__(self, job_id: str, version: int, rows: Sequence[Row], *, seed: str = "") -> None:
+        self.job_id = job_id
         self.version = version
         self.seed = seed or job_id
         self.generation = self.seed.removeprefix(job_id).strip() or "0"  # another one after each restart

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headway.testing.database import on_database
     from headway.testing.drained import adrain, drain
     from headway.testing.enqueued import all_enqueued, assert_enqueued, refute_enqueued
+    from headway.testing.flows import Playing, play, playing, replay
     from headway.testing.inline_mode import inline
     from headway.testing.kept_artifacts import artifacts_of
     from headway.testing.one_step import aperform_step, perform_step, step_context
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HeldTime",
+    "Playing",
     "Stepping",
     "adrain",
     "all_enqueued",
@@ -42,7 +44,10 @@ __all__ = [
     "on_database",
     "perform",
     "perform_step",
+    "play",
+    "playing",
     "refute_enqueued",
+    "replay",
     "step_context",
     "stepping",
 ]
@@ -52,6 +57,7 @@ pytest_plugins = ("headway.testing.plugin",)  # for pytest, which loads this mod
 # loaded on first use: pytest imports this module in every run, also of projects without Headway
 _HOMES = {
     "HeldTime": "clock",
+    "Playing": "flows",
     "Stepping": "stepped",
     "adrain": "drained",
     "all_enqueued": "enqueued",
@@ -66,6 +72,9 @@ _HOMES = {
     "on_database": "database",
     "perform": "performed",
     "perform_step": "one_step",
+    "play": "flows",
+    "playing": "flows",
+    "replay": "flows",
     "refute_enqueued": "enqueued",
     "step_context": "one_step",
     "stepping": "stepped",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headway.clock import to_micros
 from headway.define.flow_kind import ClaimedFlow, FlowContext
 from headway.model.journal import Row
 from headway.worker.database import Database
@@ -106,6 +107,7 @@ class FlowDesk:
     async def _rows(self, ids: Sequence[str]) -> dict[str, list[Row]]:
         ids = sorted(set(ids))
         found: dict[str, list[Row]] = {}
+        self.noted(to_micros(await self.database.run(self.ops.now())))  # what is due is judged by the store's time
         after: dict[str, int] | None = None
         while True:
             journals = await self.database.run(self.ops.journal(ids, after=after))
