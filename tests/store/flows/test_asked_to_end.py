@@ -162,6 +162,10 @@ def test_a_flow_that_expires_is_asked_once(db, make):
     assert db.statuses(fresh, claim.id) == ["canceled", "queued"]
     assert asked(db, claim.id) == [("expired", "pending")]
     assert db.promote().expired == 0
+    # nor beside something that is due
+    other = db.enqueue(queue="later", delay_ms=1).id
+    db.advance("1s")
+    assert (db.promote().expired, db.status(other)) == (0, "queued")
     assert db.status(claim.id) == "queued"
 
 

@@ -257,6 +257,8 @@ def test_a_step_may_be_settled_again_once_a_retry_began_anew(db):
     again = db.take()
     settle_step(db, again)
     assert [(row.fence, row.kind) for row in effective(rows(db, claim.id))] == [(2, "settled")]
+    with pytest.raises(NotAllowed, match="settle once"):
+        settle_step(db, again)
 
 
 # state, news
