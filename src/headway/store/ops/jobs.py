@@ -72,7 +72,8 @@ class Jobs(Protocol):
         tenant_id: str | None,
         kinds: Sequence[str] | None = None,
     ) -> Op[list[Claim]]:
-        """Claim from these queues (of this tenant, of these kinds), the first one first. A repeated `claim_id` gives
+        """Claim from these queues (of this tenant, of these kinds), the first one first, but no flows: only our own
+        workers run them. A repeated `claim_id` gives
         those of its jobs that the worker still runs, for ten minutes, and claims nothing. Renews the lease of a worker
         that runs nothing. Raises `LeaseLost` for an unregistered worker."""
         ...

@@ -8,7 +8,7 @@ from headway.model.job import Claim, Logged, Report
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first, read
 
-CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
+CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer, p_flows => true)"
 
 _FIRST = "select * from headway.first_in_line($1::text[], $2::text[], $3::uuid[])"
 _LOGGED = """
@@ -18,7 +18,7 @@ select j.id, j.fence, j.log_tail, j.log_end, j.log_said
    and j.status = 'running'
 """
 
-_CLAIM_OF_TENANT = "select * from headway.claim($1::uuid, $2, $3::integer, $4::uuid)"
+_CLAIM_OF_TENANT = "select * from headway.claim($1::uuid, $2, $3::integer, $4::uuid, p_flows => true)"
 
 
 class ClaimVerbs:

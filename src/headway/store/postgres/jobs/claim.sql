@@ -7,12 +7,14 @@
 -- not committed, it claims what does not depend on that one. Locks candidates with skip locked, so claims never wait
 -- for each other, except for the gate of a limit.
 -- Where jobs of two tenants wait, tenants take turns (see fair.sql); with p_tenant it takes only that tenant's jobs (see
--- pick_tenant), with p_kinds only those of these kinds (pick_kinds). Raises HW002 for a worker that is not registered.
+-- pick_tenant), with p_kinds only those of these kinds (pick_kinds). A flow is taken only with p_flows: only Headway's own
+-- workers can run one, and what was written before flows does not know them. Raises HW002 for a worker that is not registered.
 -- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue;
 -- and an idle poll costs no planning. No JIT, as wherever a scan is switched off: the planner counts such a scan, where
 -- there is no other way, as so expensive that each call would be compiled, for hundreds of milliseconds.
 create function headway.claim(
-  p_worker uuid, p_queue text, p_limit integer, p_tenant uuid default null, p_kinds text[] default null
+  p_worker uuid, p_queue text, p_limit integer, p_tenant uuid default null, p_kinds text[] default null,
+  p_flows boolean default false
 )
 returns setof headway.claimed_job
 language plpgsql security definer
@@ -138,6 +140,7 @@ begin
            and j.status = 'queued'
            and j.limited_by is null
            and (j.expires_at is null or j.expires_at > v_now)
+           and (p_flows or j.step is distinct from '$flow')
          order by j.priority, j.position, j.id
          limit p_limit
            for update skip locked
@@ -181,7 +184,7 @@ begin
     end if;
   end if;
 
-  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair, v_most, null, v_changing, p_tenant, p_kinds);
+  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair, v_most, null, v_changing, p_tenant, p_kinds, p_flows);
   if cardinality(v_ids) > 0 then
     return query select * from headway.claims(v_ids);
   end if;

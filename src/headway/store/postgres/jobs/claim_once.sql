@@ -1,6 +1,6 @@
 -- Claims that can be repeated: for workers whose answers travel over a network.
 
--- Claim up to p_limit jobs of some queues, the first queue first; of one tenant, if p_tenant is given, and of some kinds,
+-- Claim up to p_limit jobs of some queues, but no flows, the first queue first; of one tenant, if p_tenant is given, and of some kinds,
 -- if p_kinds is given, as pick_kinds finds them. A repeated p_claim
 -- gives those of its jobs that the worker still runs, and claims nothing: an answer that was lost loses nothing. Renews
 -- the lease of a worker that runs nothing. What was claimed is remembered for ten minutes.
@@ -59,7 +59,7 @@ begin
   end if;
   foreach v_queue in array p_queues loop
     exit when cardinality(v_ids) >= p_limit;
-    for v_job in select * from headway.claim(p_worker, v_queue, p_limit - cardinality(v_ids), p_tenant, p_kinds) loop
+    for v_job in select * from headway.claim(p_worker, v_queue, p_limit - cardinality(v_ids), p_tenant, p_kinds, false) loop
       v_ids := v_ids || v_job.id;
       v_fences := v_fences || v_job.fence;
       return next v_job;
@@ -84,7 +84,8 @@ $$;
 -- lacks at most what an older version enqueued, which is looked for among the first 1,000 jobs; false: it lacks more, and
 -- the queue is read in its order, until the next claims have completed the index.
 create function headway.pick_tenant(
-  p_queue text, p_tenant uuid, p_indexed boolean, p_limit integer, p_now timestamptz, p_except uuid[], p_changed text[]
+  p_queue text, p_tenant uuid, p_indexed boolean, p_limit integer, p_now timestamptz, p_except uuid[], p_changed text[],
+  p_flows boolean default true
 ) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -111,6 +112,7 @@ begin
          and (j.expires_at is null or j.expires_at > p_now)
          and j.id <> all (p_except)
          and j.kind <> all (p_changed)
+         and (p_flows or j.step is distinct from '$flow')
        order by j.priority, j.position, j.id
        limit p_limit
          for update skip locked);
@@ -128,6 +130,7 @@ begin
          and (j.expires_at is null or j.expires_at > p_now)
          and j.id <> all (p_except)
          and j.kind <> all (p_changed)
+         and (p_flows or j.step is distinct from '$flow')
        order by j.priority, j.position, j.id
        limit p_limit
          for update skip locked);
@@ -146,6 +149,7 @@ begin
        and (j.expires_at is null or j.expires_at > p_now)
        and j.id <> all (p_except)
        and j.kind <> all (p_changed)
+       and (p_flows or j.step is distinct from '$flow')
      order by k.priority, k.position, k.id
      limit p_limit
        for update of j skip locked);
@@ -157,7 +161,7 @@ $$;
 -- last. The others stay as they are. p_fair: p_indexed of pick_tenant, or without p_tenant, whether tenants take turns.
 create function headway.pick_kinds(
   p_queue text, p_kinds text[], p_tenant uuid, p_fair boolean, p_limit integer, p_now timestamptz, p_except uuid[],
-  p_changed text[]
+  p_changed text[], p_flows boolean default true
 ) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -210,7 +214,7 @@ begin
                 from unnest(v_tenants) with ordinality as t (tenant_id, ordinal)
                 cross join lateral (
                   select k.id, k.priority, k.position
-                    from (select j.id, j.priority, j.position, j.kind, j.expires_at
+                    from (select j.id, j.priority, j.position, j.kind, j.expires_at, j.step
                             from headway.jobs j
                            where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
                              and j.tenant_id = t.tenant_id
@@ -220,6 +224,7 @@ begin
                      and (k.expires_at is null or k.expires_at > p_now)
                      and k.id <> all (p_except)
                      and k.kind <> all (p_changed)
+                     and (p_flows or k.step is distinct from '$flow')
                    order by k.priority, k.position, k.id
                    limit p_limit) f
                where t.tenant_id::text <> all (p_changed)
@@ -259,6 +264,7 @@ begin
        and j.id <> all (p_except)
        and k.kind <> all (p_changed)
        and k.tenant_id::text <> all (p_changed)
+       and (p_flows or j.step is distinct from '$flow')
      order by k.priority, k.position, k.id
      limit p_limit
        for update of j skip locked);

@@ -2,10 +2,11 @@
 
 -- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by),
 -- so that the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
--- p_kinds: only jobs of these kinds (pick_kinds). p_fair: tenants take turns; or with p_tenant, whose jobs alone are taken then: p_indexed of pick_tenant. p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
+-- p_kinds: only jobs of these kinds (pick_kinds). p_flows: flows, too. p_fair: tenants take turns; or with p_tenant, whose jobs alone are taken then: p_indexed of pick_tenant. p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
 create function headway.claim_under_limits(
   p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer,
-  p_only uuid default null, p_changing boolean default false, p_tenant uuid default null, p_kinds text[] default null
+  p_only uuid default null, p_changing boolean default false, p_tenant uuid default null, p_kinds text[] default null,
+  p_flows boolean default true
 ) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -47,7 +48,8 @@ declare
   v_bytes bigint[];  -- of each candidate
   v_room bigint := headway.claim_bytes();
   v_at integer;
-  v_busy uuid[] := '{}';  -- jobs whose unique key somebody's open transaction has
+  v_busy uuid[] := '{}';  -- jobs whose unique key somebody's open transaction has, and flows that it may not take
+  v_flows uuid[];
   v_changed text[] := '{}';  -- kinds, and tenants as texts, whose limit somebody's open transaction changes
 begin
   if p_most is not null then
@@ -74,11 +76,11 @@ begin
     elsif p_kinds is not null then
       v_ids := headway.pick_kinds(
         p_queue, p_kinds, p_tenant, p_fair, case when v_round = 1 then v_asked else greatest(v_asked, 100) end, p_now, v_busy,
-        v_changed);
+        v_changed, p_flows);
     elsif p_tenant is not null then
       v_ids := headway.pick_tenant(
         p_queue, p_tenant, p_fair, case when v_round = 1 then v_asked else greatest(v_asked, 100) end, p_now, v_busy,
-        v_changed);
+        v_changed, p_flows);
     elsif p_fair then
       v_ids := headway.pick_fair(p_queue, v_asked, p_now, v_busy, v_changed);
     else
@@ -91,12 +93,22 @@ begin
            and (j.expires_at is null or j.expires_at > p_now)
            and j.id <> all (v_busy)
            and (v_changed = '{}' or j.kind <> all (v_changed) and j.tenant_id::text <> all (v_changed))
+           and (p_flows or j.step is distinct from '$flow')
          order by j.priority, j.position, j.id
          -- a worker with few slots must get past many jobs that their limits keep back
          limit case when v_round = 1 then v_asked else greatest(v_asked, 100) end
            for update skip locked);
     end if;
     exit when cardinality(v_ids) = 0;
+    if not p_flows and p_fair and p_tenant is null and p_kinds is null then
+      v_flows := array(select j.id from unnest(v_ids) as u (id) join headway.jobs j on j.id = u.id where j.step = '$flow');
+      if cardinality(v_flows) > 0 then
+        v_busy := v_busy || v_flows;
+        v_ids := array(
+          select u.id from unnest(v_ids) with ordinality as u (id, ordinal) where u.id <> all (v_flows) order by u.ordinal);
+        continue when cardinality(v_ids) = 0;
+      end if;
+    end if;
     if p_changing then
       v_changed := v_changed || headway.changing_limits(v_ids);
       v_ids := array(

@@ -23,7 +23,7 @@ _SETTLE = f"select * from headway.settle({_OUTCOMES})"  # noqa: S608 - texts of 
 _SETTLE_BRIEFLY = f"select * from headway.settle({_OUTCOMES}, p_patience => '20ms')"  # noqa: S608 - texts of this file
 _SETTLE_AND_CLAIM = f"""
 select s.id, s.fence, s.verdict, s.signals, (s.claim).*
-  from headway.settle_and_claim($16, $17::integer, {_OUTCOMES}) s
+  from headway.settle_and_claim($16, $17::integer, {_OUTCOMES}, p_flows => true) s
 """  # noqa: S608 - texts of this file
 _SUCCEED = "select * from headway.succeed($1::uuid, $2::uuid[], $3::integer[], $4::json[])"
 _SETTLE_AND_SUCCEED = f"""

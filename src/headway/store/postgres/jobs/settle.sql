@@ -160,7 +160,7 @@ begin
 end
 $$;
 
--- Settle, and then claim, in one transaction. Gives the rows of settle, without a claim, and then a row for each claim,
+-- Settle, and then claim (flows only with p_flows), in one transaction. Gives the rows of settle, without a claim, and then a row for each claim,
 -- with nothing else in it.
 create function headway.settle_and_claim(
   p_queue text,
@@ -179,7 +179,8 @@ create function headway.settle_and_claim(
   p_stderr_tails text[] default null,
   p_turns jsonb[] default null,
   p_states json[] default null,
-  p_pids integer[] default null
+  p_pids integer[] default null,
+  p_flows boolean default false
 ) returns table (id uuid, fence integer, verdict text, signals text, claim headway.claimed_job)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -192,6 +193,6 @@ begin
              p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids) s;
   return query
     select null::uuid, null::integer, null::text, null::text, c
-      from headway.claim(p_worker, p_queue, p_limit) c;
+      from headway.claim(p_worker, p_queue, p_limit, p_flows => p_flows) c;
 end
 $$;

@@ -49,6 +49,7 @@ class ClaimVerbs(Verbs):
         *,
         tenant_id: str | None = None,
         kinds: Sequence[str] | None = None,
+        flows: bool = True,
     ) -> Op[list[Claim]]:
         def steps() -> Steps[list[Claim]]:
             now = self._clock.now()
@@ -72,6 +73,7 @@ class ClaimVerbs(Verbs):
                 or counted
                 or tenant_id is not None
                 or kinds is not None
+                or (not flows and (yield from _any_flow(queue, limit, now)))
                 or (found.limits and (yield from _any_limited(queue, limit, now)))
             ):
                 return (
@@ -84,6 +86,7 @@ class ClaimVerbs(Verbs):
                         counted=counted,
                         tenant_id=tenant_id,
                         kinds=kinds,
+                        flows=flows,
                     )
                 )
             most = yield from _fitting(queue, limit, now)
@@ -202,6 +205,12 @@ def _read_queue(worker_id: str, queue: str, now: int) -> Steps[_QueueState]:
 def _any_limited(queue: str, limit: int, now: int) -> Steps[bool]:
     """Whether one of the jobs that would be taken is under a limit of its kind or tenant."""
     ((concerned,),) = yield Statement(_SQL["any_limited"], (queue, now, limit))
+    return bool(concerned)
+
+
+def _any_flow(queue: str, limit: int, now: int) -> Steps[bool]:
+    """Whether one of the jobs that would be taken is a flow."""
+    ((concerned,),) = yield Statement(_SQL["any_flow"], (queue, now, limit))
     return bool(concerned)
 
 

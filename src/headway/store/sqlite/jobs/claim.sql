@@ -158,6 +158,18 @@ select exists (
     )
 );
 
+-- name: any_flow
+-- whether one of the first jobs is a flow
+select exists (
+  select 1
+  from (
+    select step
+    from jobs
+    where {first}
+  )
+  where step = '$flow'
+);
+
 -- name: running_limited
 select count(*)
 from jobs indexed by jobs_limited

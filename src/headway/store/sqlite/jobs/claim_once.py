@@ -52,7 +52,9 @@ class ClaimOnceVerbs(ClaimVerbs):
             claims: list[Claim] = []
             for queue in queues:
                 if len(claims) < limit:
-                    op = self.claim(worker_id, queue, limit - len(claims), tenant_id=tenant_id, kinds=kinds)
+                    op = self.claim(
+                        worker_id, queue, limit - len(claims), tenant_id=tenant_id, kinds=kinds, flows=False
+                    )
                     claims += yield from op.steps()
             if claims:
                 taken = json_list([(claim.id, claim.fence) for claim in claims])

@@ -42,20 +42,23 @@ def claim_under_limits(
     counted: bool,
     tenant_id: str | None = None,
     kinds: Sequence[str] | None = None,
+    flows: bool = True,
 ) -> Steps[list[Claim]]:
     """Take up to `limit` jobs (of these kinds), none over a limit. `counted`: the queue has its own limit, which
     `limit` respects. `fair`: tenants take turns; or with `tenant_id`, whose jobs alone are taken then: they are in the
-    index of tenants."""
+    index of tenants. `flows`: flows, too."""
     claims: list[Claim] = []
     room = model.CLAIM_BYTES
     width = limit
     for _ in range(_ROUNDS if limit > 0 else 0):
         if kinds is not None:
-            jobs = yield from _pick_kinds(queue, kinds, tenant_id, width, now, fair=fair)
+            jobs = yield from _pick_kinds(queue, kinds, tenant_id, width, now, fair=fair, flows=flows)
         elif tenant_id is not None:
-            jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, indexed=fair)
+            jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, indexed=fair, flows=flows)
         else:
-            jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
+            jobs = yield from (
+                pick_in_turn(queue, width, now, flows=flows) if fair else _pick(queue, width, now, flows=flows)
+            )
         jobs = _fitting(jobs, room, at_least=0 if claims else 1)
         if not jobs:
             break
@@ -98,33 +101,35 @@ def _fitting(jobs: list[Candidate], room: int, *, at_least: int) -> list[Candida
     return jobs
 
 
-def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
-    rows = yield Statement(_SQL["candidates"], (queue, now, count))
+def _pick(queue: str, count: int, now: int, *, flows: bool) -> Steps[list[Candidate]]:
+    rows = yield Statement(_SQL["candidates"], (queue, now, count, flows))
     return [Candidate(*row) for row in rows]
 
 
-def _pick_of_tenant(queue: str, tenant_id: str, count: int, now: int, *, indexed: bool) -> Steps[list[Candidate]]:
+def _pick_of_tenant(
+    queue: str, tenant_id: str, count: int, now: int, *, indexed: bool, flows: bool
+) -> Steps[list[Candidate]]:
     """By the index of tenants. Until that is complete, it lacks the default tenant's jobs and those that a process of
     an older version enqueued: they are looked for among the first, so that no claim reads everybody's backlog."""
     if indexed or tenant_id != DEFAULT_TENANT_ID:
-        found = yield from pick_of_tenant(queue, tenant_id, count, now)
+        found = yield from pick_of_tenant(queue, tenant_id, count, now, flows=flows)
         if found or indexed:
             return found
-    rows = yield Statement(_SQL["candidates_of_tenant"], (queue, now, count, tenant_id, _MOST_WIDTH))
+    rows = yield Statement(_SQL["candidates_of_tenant"], (queue, now, count, tenant_id, _MOST_WIDTH, flows))
     return [Candidate(*row) for row in rows]
 
 
 def _pick_kinds(
-    queue: str, kinds: Sequence[str], tenant_id: str | None, count: int, now: int, *, fair: bool
+    queue: str, kinds: Sequence[str], tenant_id: str | None, count: int, now: int, *, fair: bool, flows: bool
 ) -> Steps[list[Candidate]]:
     """Those of some kinds, among the first jobs; the others stay as they are. `fair` as for the claim."""
     if fair and tenant_id is None:
-        return (yield from pick_kinds_in_turn(queue, kinds, count, now))
+        return (yield from pick_kinds_in_turn(queue, kinds, count, now, flows=flows))
     if fair or tenant_id not in (None, DEFAULT_TENANT_ID):
-        found = yield from pick_kinds_of_tenant(queue, tenant_id or "", kinds, count, now)
+        found = yield from pick_kinds_of_tenant(queue, tenant_id or "", kinds, count, now, flows=flows)
         if found or fair:
             return found
-    rows = yield Statement(_SQL["candidates_of_kinds"], (queue, now, count, tenant_id, json_list(kinds)))
+    rows = yield Statement(_SQL["candidates_of_kinds"], (queue, now, count, tenant_id, json_list(kinds), flows))
     return [Candidate(*row) for row in rows]
 
 

@@ -5,6 +5,7 @@ where status = 'queued'
   and limited_by is null
   and queue = ?1
   and (expires_at is null or expires_at > ?2)
+  and (?4 or step is not '$flow')
 order by priority, position, id
 limit ?3;
 
@@ -23,6 +24,7 @@ where rowid in (
   )
   and tenant_id = ?4
   and (expires_at is null or expires_at > ?2)
+  and (?6 or step is not '$flow')
 order by priority, position, id
 limit ?3;
 
@@ -42,6 +44,7 @@ where rowid in (
   and (?4 is null or tenant_id = ?4)
   and kind in (select value from json_each(?5))
   and (expires_at is null or expires_at > ?2)
+  and (?6 or step is not '$flow')
 order by priority, position, id
 limit ?3;
 

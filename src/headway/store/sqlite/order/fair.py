@@ -44,7 +44,7 @@ def index_tenants(queue: str) -> Steps[bool]:
     return True
 
 
-def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
+def pick_in_turn(queue: str, count: int, now: int, *, flows: bool) -> Steps[list[Candidate]]:
     """The next candidates: one of each tenant in turn, beginning after the one served last."""
     ((turn,),) = yield Statement(_SQL["turn"], (queue,))
     waiting = yield from _tenants(queue, turn or "", count)
@@ -52,7 +52,7 @@ def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
     depth = 0
     while waiting and len(picked) < count:
         each = -(-(count - len(picked)) // len(waiting))
-        rows = yield Batch(_SQL["candidates"], [(queue, tenant, now, each, depth) for tenant in waiting])
+        rows = yield Batch(_SQL["candidates"], [(queue, tenant, now, each, depth, flows) for tenant in waiting])
         found: dict[str, list[Candidate]] = {tenant: [] for tenant in waiting}
         for row in rows:
             job = Candidate(*row)
@@ -64,19 +64,21 @@ def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
     return picked[:count]
 
 
-def pick_of_tenant(queue: str, tenant_id: str, count: int, now: int) -> Steps[list[Candidate]]:
+def pick_of_tenant(queue: str, tenant_id: str, count: int, now: int, *, flows: bool) -> Steps[list[Candidate]]:
     """The next candidates of one tenant."""
-    rows = yield Statement(_SQL["candidates"], (queue, tenant_id, now, count, 0))
+    rows = yield Statement(_SQL["candidates"], (queue, tenant_id, now, count, 0, flows))
     return [Candidate(*row) for row in rows]
 
 
-def pick_kinds_in_turn(queue: str, kinds: Sequence[str], count: int, now: int) -> Steps[list[Candidate]]:
+def pick_kinds_in_turn(
+    queue: str, kinds: Sequence[str], count: int, now: int, *, flows: bool
+) -> Steps[list[Candidate]]:
     """The same of some kinds, among the first jobs of each of some tenants."""
     ((turn,),) = yield Statement(_SQL["turn"], (queue,))
     waiting = yield from _tenants(queue, turn or "", _TENANTS_OF_KINDS)
     asked = json_list(kinds)
     rows = yield Batch(
-        _SQL["candidates_of_kinds"], [(queue, tenant, now, count, asked, _FIRST_IN_TURN) for tenant in waiting]
+        _SQL["candidates_of_kinds"], [(queue, tenant, now, count, asked, _FIRST_IN_TURN, flows) for tenant in waiting]
     )
     found: dict[str, list[Candidate]] = {tenant: [] for tenant in waiting}
     for row in rows:
@@ -89,10 +91,10 @@ def pick_kinds_in_turn(queue: str, kinds: Sequence[str], count: int, now: int) -
 
 
 def pick_kinds_of_tenant(
-    queue: str, tenant_id: str, kinds: Sequence[str], count: int, now: int
+    queue: str, tenant_id: str, kinds: Sequence[str], count: int, now: int, *, flows: bool
 ) -> Steps[list[Candidate]]:
     """The next candidates of one tenant and of some kinds, among its first jobs."""
-    rows = yield Statement(_SQL["candidates_of_kinds"], (queue, tenant_id, now, count, json_list(kinds), _FIRST))
+    rows = yield Statement(_SQL["candidates_of_kinds"], (queue, tenant_id, now, count, json_list(kinds), _FIRST, flows))
     return [Candidate(*row) for row in rows]
 
 

@@ -43,6 +43,7 @@ where fair = 1
   and queue = ?1
   and tenant_id = ?2
   and (expires_at is null or expires_at > ?3)
+  and (?6 or step is not '$flow')
 order by priority, position, id
 limit ?4 offset ?5;
 
@@ -63,6 +64,7 @@ where rowid in (
   )
   and kind in (select value from json_each(?5))
   and (expires_at is null or expires_at > ?3)
+  and (?7 or step is not '$flow')
 order by priority, position, id
 limit ?4;
 
