@@ -26,10 +26,11 @@ from headway.app.triggers import Rehearsal
 from headway.app.webhooks import WebhookKeys
 from headway.commands import command, param
 from headway.commands.argument import BUILT_IN
-from headway.define import Kind
+from headway.define import Flow, Kind
 from headway.define.change import NAMES as CHANGES
+from headway.define.flow_step import _OPTIONS as STEP_OPTIONS
 from headway.define.keys import KEYS
-from headway.define.option_types import KindOptions, StepOptions, UsingOptions
+from headway.define.option_types import FlowOptions, KindOptions, StepOptions, UsingOptions
 from headway.define.options import Options, kind_options
 from headway.define.trigger_jobs import event_names, schedule_names
 from headway.model import event as model_event
@@ -40,6 +41,7 @@ from headway.model.duration import to_ms
 from headway.model.fleet import Queue
 from headway.model.group import Group
 from headway.model.job import Attempt, Enqueued, Job, Outcome
+from headway.model.journal_row import JournalRow
 from headway.model.limit import Limit
 from headway.model.machine import Child, StepExecution
 from headway.model.outcome import Outcomes
@@ -95,7 +97,8 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
 
 def test_every_verb_of_an_app_is_documented() -> None:
     parts = [
-        *("Define and run", "Enqueue", "Look", "Operate", "Machines", "Trains", "Groups", "Limits", "Reservations"),
+        *("Define and run", "Enqueue", "Look", "Operate", "Machines", "Flows"),
+        *("Trains", "Groups", "Limits", "Reservations"),
         *("Definitions", "Templates", "Connectors", "Schedules", "Events and triggers", "API keys", "Tenants", "Stats"),
     ]
     names = [name for part in parts for name in _names(API, part)]
@@ -146,7 +149,7 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
     "value",
     [
         *(Enqueued, Outcome, Attempt, Signal, Sent, StepExecution, Child, Train, Hold, Moved, Group, Limit, Queue),
-        Artifact,
+        *(Artifact, JournalRow),
         *(GroupHandle, Definition, Template, Connector, WebhookKeys, Trigger, Fire, model_event.Event, Rehearsal),
     ],
 )
@@ -164,6 +167,13 @@ def test_every_part_of_a_machine_is_documented() -> None:
         assert [name for name, _, _ in told] == list(each.__struct_fields__)
         for field, (_, equals, default) in zip(msgspec.structs.fields(each), told, strict=True):
             assert not equals or repr(field.default) == default, field.name
+
+
+def test_every_part_of_a_flow_is_documented() -> None:
+    _same(_names(API, "Flow"), _public(Flow))
+    named = set(re.findall(r"`(\w+)`", section(API, "Options of a flow")))
+    assert set(FlowOptions.__annotations__) - set(KindOptions.__annotations__) <= named
+    _same(re.findall(r"`(\w+)`", section(API, "Options of a flow step")), STEP_OPTIONS)
 
 
 def test_every_part_of_a_reservation_is_documented() -> None:
