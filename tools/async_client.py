@@ -18,7 +18,7 @@ _TEXTS = (
     ("safe to share between threads. What", "for one event loop. What"),
     ("httpx2.Client(", "httpx2.AsyncClient("),
     ("import time\n", "import asyncio\nimport time\n"),
-    ("Iterator, Sequence", "AsyncIterator, Sequence"),
+    ("Iterator, Mapping, Sequence", "AsyncIterator, Mapping, Sequence"),
     (") -> Iterator[", ") -> AsyncIterator["),
     ("__enter__", "__aenter__"),
     ("__exit__", "__aexit__"),

@@ -12,6 +12,7 @@ import {
   BatchMade,
   Changed,
   Emitted,
+  type Fork,
   Job,
   type JobChange,
   type JobIn,
@@ -187,7 +188,7 @@ export class Client {
   // machines and events
 
   /** Start a new machine from a step of another. */
-  fork(id: string, from: { at?: number; state?: unknown; step?: string } = {}, call?: CallOptions): Promise<Job> {
+  fork(id: string, from: Fork = {}, call?: CallOptions): Promise<Job> {
     return this.#send({ method: "POST", path: jobPath(id, "/fork"), answer: Job, body: from, creates: true }, call);
   }
 

@@ -390,8 +390,9 @@ export interface JobChange {
   tags?: readonly string[] | null | undefined;
 }
 
-export interface Reason {
+export interface Cancel {
   reason?: string | null | undefined;
+  at_once?: boolean | undefined;
 }
 
 /** What to set before the job runs; a machine that ran keeps its payload. */
@@ -420,6 +421,8 @@ export interface Fork {
   at?: number | null | undefined;
   state?: unknown | undefined;
   step?: string | null | undefined;
+  before?: string | number | null | undefined;
+  results?: object | null | undefined;
 }
 
 export interface EventIn {

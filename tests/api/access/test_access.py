@@ -45,6 +45,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /jobs/{id}/move": (OPERATE, {"last": True}, (200,)),
     "POST /jobs/{id}/signal": (PRODUCE, {"name": "paid"}, (201,)),
     "POST /jobs/{id}/fork": (OPERATE, {}, (409,)),
+    "POST /jobs/{id}/accept": (OPERATE, {}, (409,)),  # a plain job
     "GET /jobs/{id}/attempts": (NAMED, None, (200,)),
     "GET /jobs/{id}/result": (NAMED, None, (202,)),
     "GET /artifacts": (READ, None, (200,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -105,3 +106,27 @@ def test_signals_of_the_engine_are_not_shown(client: Any, keys: dict[str, str], 
     assert ask.get(f"/jobs/{flow_id}").json()["awaiting"] == ["go"]
     assert "$child" not in ask.get("/jobs").text + ask.get(f"/jobs/{flow_id}/signals").text
     assert ask.get("/machines").json()["items"] == []
+
+
+def test_a_flow_is_accepted_and_forked(app: Headway, client: Any, keys: dict[str, str], flow_id: str) -> None:
+    ask = client(keys["operator"])
+    query = {"before": "number#4", "results": {"number": "first"}}
+    made = ask.post(f"/jobs/{flow_id}/fork", json=query)
+    assert (made.status_code, made.json()["forked_from"]) == (201, flow_id), made.text
+    assert [row.value for row in app.journal(made.json()["id"])] == ["first", "1" * 2, "2" * 2]
+    assert ask.post(f"/jobs/{flow_id}/fork", json={"before": "nothing"}).status_code == 404
+    assert ask.post(f"/jobs/{flow_id}/accept", json={}).status_code == 409
+    assert ask.post(f"/jobs/{flow_id}/accept", json={"from_seq": 1}).json() == {"id": flow_id, "from_seq": 1}
+    assert client(keys["viewer"]).post(f"/jobs/{flow_id}/accept", json={"from_seq": 1}).status_code == 403
+    assert ask.post(f"/jobs/{flow_id}/cancel", json={"at_once": True}).json()["status"] == "canceled"
+
+
+def test_no_worker_over_http_gets_a_flow(app: Headway, client: Any, flow_id: str) -> None:
+    app.accept(flow_id, 1)
+    app.enqueue("pack", queue="orders")
+    for tenant in (None, "acme", "default"):
+        ask = client(app.create_api_key(f"worker of {tenant}", "worker", tenant=tenant).text)
+        body = {"worker_id": str(uuid4()), "queues": ["orders"], "limit": 10}
+        said = ask.post("/worker/jobs/claim", json=body).json()["jobs"]
+        assert [job["kind"] for job in said] == (["pack"] if tenant is None else [])
+    assert app.get(flow_id).status == "queued"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
@@ -199,10 +199,20 @@ class AsyncClient:
 
     # machines and events
 
-    async def fork(self, job_id: str, at: int | None = None, state: Any = None, *, step: str | None = None) -> Job:
+    async def fork(
+        self,
+        job_id: str,
+        at: int | None = None,
+        state: Any = None,
+        *,
+        step: str | None = None,
+        before: str | int | None = None,
+        results: Mapping[str, Any] | None = None,
+    ) -> Job:
         """Start a new machine from a step of another: the one that execution `at` ran (by default the last), or `step`,
-        with the state that it began with, or with `state`."""
-        return await self.send(verbs.fork(job_id, at, state, step))
+        with the state that it began with, or with `state`. Of a flow, one that goes on `before` an operation, with
+        `results` in place of those recorded."""
+        return await self.send(verbs.fork(job_id, at, state, step, before, results))
 
     async def signal(self, job_id: str, name: str, payload: Any = None, *, dedup_key: str | None = None) -> str:
         """Send a signal to a machine; gives the signal's id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
@@ -196,10 +196,20 @@ class Client:
 
     # machines and events
 
-    def fork(self, job_id: str, at: int | None = None, state: Any = None, *, step: str | None = None) -> Job:
+    def fork(
+        self,
+        job_id: str,
+        at: int | None = None,
+        state: Any = None,
+        *,
+        step: str | None = None,
+        before: str | int | None = None,
+        results: Mapping[str, Any] | None = None,
+    ) -> Job:
         """Start a new machine from a step of another: the one that execution `at` ran (by default the last), or `step`,
-        with the state that it began with, or with `state`."""
-        return self.send(verbs.fork(job_id, at, state, step))
+        with the state that it began with, or with `state`. Of a flow, one that goes on `before` an operation, with
+        `results` in place of those recorded."""
+        return self.send(verbs.fork(job_id, at, state, step, before, results))
 
     def signal(self, job_id: str, name: str, payload: Any = None, *, dedup_key: str | None = None) -> str:
         """Send a signal to a machine; gives the signal's id."""

@@ -99,8 +99,16 @@ def retry(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
     return Request("POST", f"/jobs/{_quoted(job_id)}/retry", lambda said: read(Job, said), body, creates=True)
 
 
-def fork(job_id: str, at: int | None, state: Any, step: str | None) -> Request[Job]:
-    body = {name: to_json(value) for name, value in (("at", at), ("state", state), ("step", step)) if value is not None}
+def fork(
+    job_id: str,
+    at: int | None,
+    state: Any,
+    step: str | None,
+    before: str | int | None,
+    results: Mapping[str, Any] | None,
+) -> Request[Job]:
+    said = {"at": at, "state": state, "step": step, "before": before, "results": results}
+    body = {name: to_json(value) for name, value in said.items() if value is not None}
     return Request("POST", f"/jobs/{_quoted(job_id)}/fork", lambda said: read(Job, said), body, creates=True)
 
 

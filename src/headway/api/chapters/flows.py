@@ -9,7 +9,7 @@ import msgspec
 
 from headway.api.access.narrowed import seen_journal, visible_job
 from headway.api.call import Call
-from headway.api.routes import VIEWERS, Routes
+from headway.api.routes import OPERATORS, VIEWERS, Routes
 from headway.api.wire.cursors import make_cursor, not_a_cursor, read_cursor
 from headway.api.wire.views import LargeList
 from headway.model.journal_row import JournalRow
@@ -46,6 +46,22 @@ async def list_journal(call: Call[None, JournalQuery]) -> LargeList:
     page = _that_fit(left[: call.query.limit])
     more = len(page) < len(left)
     return LargeList(await seen_journal(call, page), make_cursor(of, str(page[-1].seq)) if more else None)
+
+
+class Accept(msgspec.Struct, forbid_unknown_fields=True):
+    from_seq: Annotated[int, msgspec.Meta(ge=1)] | None = None  # by default the first that the code does not fit
+
+
+class Accepted(msgspec.Struct):
+    id: str
+    from_seq: int
+
+
+@routes.post("/jobs/{id}/accept", roles=OPERATORS, body=Accept, answers={200: Accepted}, problems=(404, 409, 422))
+async def accept_flow(call: Call[Accept, None]) -> Accepted:
+    """Let a flow go on with changed code: what it has recorded from there on is taken back, and runs again."""
+    job = await visible_job(call)
+    return Accepted(job.id, await call.verbs.aaccept(job.id, call.body.from_seq, actor=call.actor))
 
 
 def _number(after: str | None) -> int | None:

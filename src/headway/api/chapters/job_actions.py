@@ -34,17 +34,19 @@ class Changed(msgspec.Struct):
     status: Status
 
 
-class Reason(msgspec.Struct, forbid_unknown_fields=True):
+class Cancel(msgspec.Struct, forbid_unknown_fields=True):
     reason: str | None = None
+    at_once: bool = False  # end a flow without letting it undo what it did
 
 
-@routes.post("/jobs/{id}/cancel", roles=OPERATORS, body=Reason, answers={200: Changed}, problems=(404, 409, 412, 422))
-async def cancel_job(call: Call[Reason, None]) -> Changed:
-    """Cancel a job at once, or ask it to stop if it is running."""
+@routes.post("/jobs/{id}/cancel", roles=OPERATORS, body=Cancel, answers={200: Changed}, problems=(404, 409, 412, 422))
+async def cancel_job(call: Call[Cancel, None]) -> Changed:
+    """Cancel a job at once, or ask it to stop if it is running, or is a flow that has begun."""
     job = await visible_job(call)
-    return Changed(
-        job.id, await call.verbs.acancel(job.id, reason=call.body.reason, actor=call.actor, if_match=call.if_match)
+    status = await call.verbs.acancel(
+        job.id, reason=call.body.reason, at_once=call.body.at_once, actor=call.actor, if_match=call.if_match
     )
+    return Changed(job.id, status)
 
 
 class Retry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -193,18 +195,31 @@ class Fork(msgspec.Struct, forbid_unknown_fields=True):
     at: int | None = None  # the execution, by its fence; by default the last
     state: Json | U = msgspec.UNSET
     step: str | None = None  # another than the execution ran
+    before: str | int | None = None  # of a flow: the operation that it goes on with, by place or number; last-failure
+    results: dict[str, Json] | None = (
+        None  # of a flow: what earlier operations gave, by place, instead of what they did
+    )
 
 
 @routes.post(
     "/jobs/{id}/fork", roles=OPERATORS, body=Fork, answers={201: JobView}, problems=(404, 409, 422), creates=True
 )
 async def fork_job(call: Call[Fork, None]) -> Answer:
-    """Start a new machine from a step of this one."""
+    """Start a new machine from a step of this one, or a new flow that goes on before an operation of this one."""
     body = call.body
     state = None if body.state in (msgspec.UNSET, _NULL) else body.state
 
     async def forked(job: Job) -> str:
-        made = await call.verbs.afork(job.id, body.at, state, step=body.step, actor=call.actor, request=call.request)
+        made = await call.verbs.afork(
+            job.id,
+            body.at,
+            state,
+            step=body.step,
+            before=body.before,
+            results=body.results,
+            actor=call.actor,
+            request=call.request,
+        )
         return made.id
 
     return await _made_once(call, 201, forked)

@@ -26,6 +26,7 @@ EXAMPLES: dict[str, Any] = {
     "change_job": {"priority": 10, "tags": ["urgent"]},
     "move_job": {"first": True},
     "signal_job": {"name": "paid", "payload": {"amount": 12.50}},
+    "accept_flow": {"from_seq": 3},
     "fork_job": {"at": 2, "state": {"step": "again"}},
     "emit": {"name": "user.signed_up", "payload": {"user_id": 7}},
     "emit_many": {"events": [{"name": "user.signed_up", "payload": {"user_id": 7}}]},
