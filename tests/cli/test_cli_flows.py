@@ -190,6 +190,15 @@ def test_cancel_now_undoes_nothing(cli: Cli, either: Headway, shop: Shop) -> Non
     assert cli.json("jobs", "cancel", job_id, "--now")[0]["status"] == "canceled"
 
 
+def test_a_job_s_page_says_that_it_is_a_flow(cli: Cli, either: Headway, shop: Shop) -> None:
+    job_id = shop.waiting()
+    result = cli("jobs", "show", job_id)
+    assert "  flow           version 2, waits for payment\n" in result.stdout
+    assert "  tries          0 of 1 failed\n" in result.stdout
+    assert f"its journal: headway flows show {job_id}" in result.stderr
+    assert f"it is a flow: headway flows show {job_id}" in cli("machines", "show", job_id).stderr
+
+
 def test_only_flows_are_shown(cli: Cli, either: Headway) -> None:
     job = either.enqueue("plain")
     for words in (["show", job.id], ["export", job.id], ["accept", job.id, "--yes"]):

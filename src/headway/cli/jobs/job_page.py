@@ -9,6 +9,7 @@ from headway.cli.jobs.job_summary import awaits, limiter
 from headway.cli.program.output import COLORS, Cell, Column, ago, at, first_line, many, readable, status, table
 from headway.cli.program.page_parts import block, heading, pretty, title, values
 from headway.model.duration import show_ms
+from headway.model.journal import FLOW
 from headway.model.rate import show_rate
 from headway.model.spill import is_result_name
 from headway.secrets import mask
@@ -84,7 +85,7 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("tenant", job.tenant if job.tenant != "default" else None),
         ("tags", " ".join(job.tags) or None),
-        ("machine", _machine(job)),
+        ("flow" if job.step == FLOW else "machine", _machine(job)),
         ("tries", _tries(job)),
         ("losses", f"{job.losses} of {job.max_losses}" if job.losses else None),
         ("created", at(job.created_at) + (f" by {job.created_by}" if job.created_by else "")),
@@ -124,14 +125,16 @@ def _machine(job: Job) -> str | None:
     if job.step is None:
         return None
     waits = f", waits for {awaits(job)}" if job.status == "waiting" else ""
-    return f"version {job.version}, step {job.step}{waits}"
+    step = "" if job.step == FLOW else f", step {job.step}"
+    return f"version {job.version}{step}{waits}"
 
 
 def _tries(job: Job) -> str:
     if not job.fence:
         return "has not run yet"
     # a step may have a budget of its own
-    return f"{job.tries} of {job.max_attempts} failed" if job.step is None else f"{job.tries} of this step failed"
+    whole = job.step is None or job.step == FLOW
+    return f"{job.tries} of {job.max_attempts} failed" if whole else f"{job.tries} of this step failed"
 
 
 def _order(job: Job, ahead: int | None, awaited: Sequence[tuple[str, Status | None]]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.program.params import FILTERS, Duration, JobId, JsonObject, Moment, as_flags, filter_options, given
+from headway.model.journal import FLOW
 from headway.model.listing import ORDERS
 from headway.shell import quoted
 
@@ -152,7 +153,8 @@ def show(cli: Invocation, job_id: str) -> None:
         payload=payload,
     )
     if job.step is not None:
-        note(f"its timeline: {cli.typed('machines', 'show', job.id)}")
+        chapter = "flows" if job.step == FLOW else "machines"
+        note(f"its {'journal' if job.step == FLOW else 'timeline'}: {cli.typed(chapter, 'show', job.id)}")
 
 
 @jobs.command()

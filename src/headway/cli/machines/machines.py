@@ -167,6 +167,8 @@ def show(cli: Invocation, /, job_id: str, limit: int) -> None:
         ]
         emit(merged(job, history=shown, signals=signals, children=spawned))
         return
+    if job.step == FLOW:
+        note(f"it is a flow: {cli.typed('flows', 'show', job.id)}")
     if job.step is None:
         note(f"it has no step; if it is a plain job: {cli.typed('jobs', 'show', job.id)}")
     from headway.cli.jobs.job_page import result_file
