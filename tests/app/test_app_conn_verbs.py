@@ -13,7 +13,7 @@ import apsw
 import psycopg
 import pytest
 
-from headway import Context, Done, Headway, Machine, step
+from headway import Context, Done, Flow, Headway, Machine, step
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.testing import drain, held
@@ -86,8 +86,14 @@ def shop(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Headwa
         def start(self, ctx: Context) -> Done:
             return Done(1)
 
+    @app.flow
+    async def talk(flow: Flow) -> None:
+        await flow.step(int)
+        await flow.receive("word")
+
     with held(app) as clock:
         now = clock.now()
+        talking = talk.enqueue().id
         machine = Walk.enqueue().id
         done = mail.using(queue="done").enqueue().id
         app.create_trigger("broken", "broken", kind="mail", payload={"n": "{{event.gone}}"})
@@ -154,6 +160,7 @@ def shop(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Headwa
             "cancel_group": lambda conn: app.cancel_group(group, conn=conn),
             "retry_group": lambda conn: app.retry_group(over, conn=conn),
             "fork": lambda conn: app.fork(machine, conn=conn),
+            "accept": lambda conn: app.accept(talking, 1, conn=conn),
             "retry_event": lambda conn: app.retry_event(event, conn=conn),
             "retry_events": lambda conn: app.retry_events([event], conn=conn),
             "change_definition": lambda conn: app.change_definition("mail", max_attempts=3, conn=conn),

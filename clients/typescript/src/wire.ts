@@ -565,6 +565,7 @@ export interface ListJournalQuery {
   everything?: boolean | undefined;
   limit?: number | undefined;
   cursor?: string | undefined;
+  offset?: number | undefined;
 }
 
 export interface UploadArtifactQuery {

@@ -59,6 +59,8 @@ def test_a_journal_comes_in_pages(client: Any, keys: dict[str, str], flow_id: st
         query["cursor"] = said["next_cursor"]
     assert said["next_cursor"] is None
     assert places == ["number", "number#2", "number#3", "number#4", "number#5", "call:pack", "call:pack"]
+    skipped = ask.get(f"/jobs/{flow_id}/journal?offset=5").json()["items"]
+    assert [row["place"] for row in skipped] == ["call:pack", "call:pack"]
     for bad in ({"limit": 0}, {"limit": 201}, {"cursor": "x"}, {"nothing": 1}):
         assert ask.get(f"/jobs/{flow_id}/journal", params=bad).status_code == 422
 

@@ -26,6 +26,7 @@ class JournalQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     everything: bool = False
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
     cursor: str | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
 
 
 class JournalList(msgspec.Struct):
@@ -42,7 +43,7 @@ async def list_journal(call: Call[None, JournalQuery]) -> LargeList:
     of = f"journal of {job.id}"
     after = _number(read_cursor(of, call.query.cursor))
     rows = await call.verbs.ajournal(job.id, everything=call.query.everything, raw=True)
-    left = [row for row in rows if after is None or row.seq > after]
+    left = [row for row in rows if after is None or row.seq > after][call.query.offset :]
     page = _that_fit(left[: call.query.limit])
     more = len(page) < len(left)
     return LargeList(await seen_journal(call, page), make_cursor(of, str(page[-1].seq)) if more else None)
