@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -271,6 +272,17 @@ def test_what_a_fork_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(error, match=says):
         call(app, "fork", shop.waiting(), **given)
+
+
+def test_a_flow_that_is_enqueued_by_its_name_alone_is_one(app: Headway, shop: Shop, url: str, call: Call) -> None:
+    drain(app)  # a worker declares its kinds
+    with closing(Headway(url, strict_kinds=False)) as elsewhere:
+        job = elsewhere.enqueue("checkout", {"order": 4})
+    made = app.get(job.id)
+    assert (made.step, made.version, made.status) == ("$flow", 1, "queued")
+    assert call(app, "journal", job.id) == []
+    drain(app)
+    assert shop.ran == ["reserve", "charge"]
 
 
 def test_a_cancel_at_once_undoes_nothing(app: Headway, call: Call) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from headway.define.flow_kind import FlowKind
 from headway.define.keys import KEYS
 from headway.define.kind import Kind, Redefined
 from headway.define.machine import MachineKind
@@ -20,7 +21,8 @@ from headway.errors import InvalidJob, InvalidPayload
 from headway.model.codec import decode, encode
 from headway.model.definition import Definition, NewDefinition
 from headway.model.job import NewJob
-from headway.model.machine import START
+from headway.model.journal import FLOW
+from headway.model.machine import START, Checkpoint
 from headway.model.restricted import OPTION_FIELDS, check_unbounded, restricted
 from headway.model.spill import refuse_large
 
@@ -58,6 +60,8 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     policy |= _made(kind)
     if options.spill and kind.is_machine:
         policy["keeps_payload"] = True  # only its results spill
+    if isinstance(kind, FlowKind):
+        policy["flow"] = kind.edition.version
     if isinstance(options.unique_key_by, str):
         policy["unique_key_by"] = options.unique_key_by
     return NewDefinition(
@@ -199,7 +203,7 @@ class Definitions:
         base = self._rows.get(kind)
         if base is None:
             default = _options(definition)
-            base = self._rows[kind] = (default, default.row(kind))
+            base = self._rows[kind] = (default, _row(definition, default))
         build_row = job_builder(base, options, now=now)
         spills = spill_limit is not None and spills_payloads(definition)
         most = max(limit, spill_limit or 0) if spills else limit
@@ -303,9 +307,19 @@ def _redefined(definition: Definition | None) -> Redefined | None:
     return Redefined(**changed) if changed else None
 
 
+def _row(definition: Definition, options: Options) -> NewJob:
+    """A job of the kind, without its code: that it is a flow is to be known before it runs."""
+    row = options.row(definition.kind)
+    version = definition.policy.get("flow")
+    if version is None:
+        return row
+    return msgspec.structs.replace(row, checkpoint=Checkpoint(version=version, step=FLOW))
+
+
 def _options(definition: Definition) -> Options:
     policy = {"max_losses": definition.max_attempts, **definition.policy}
     policy.pop("keeps_payload", None)
+    policy.pop("flow", None)
     policy |= {name: tuple(policy[name]) for name in _LISTS if name in policy}
     return msgspec.structs.replace(
         _DEFAULTS,
