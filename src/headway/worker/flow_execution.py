@@ -79,7 +79,7 @@ class FlowExecution:
         self._child_news = True
         signals = claimed.checkpoint.signals
         self._inbox: list[Received] = [each for each in signals if each.name != CHILD]
-        self._child_signals = [each.id for each in signals if each.name == CHILD]
+        self._child_signals = {each.id: each.payload for each in signals if each.name == CHILD}  # → the child's id
         self._taken: set[str] = set()  # signals that were delivered, or are about to be
         self._first_notes: list[tuple[str, str]] = []  # `due` notes that go with the next rows
         self._seq = self._rows = self._bytes = 0
@@ -296,7 +296,12 @@ class FlowExecution:
                 value = _json({"id": child.id, "kind": child.kind})
                 return self.entry("called", place, value=value, print=fingerprint, child=child, waits=True)
             case "call" if place in self._over:
-                return self.entry("ended", place, value=_json(self._over.pop(place)), print=fingerprint)
+                ended = self._over.pop(place)
+                told = next((id_ for id_, child in self._child_signals.items() if child == ended.id), None)
+                if told is not None:
+                    del self._child_signals[told]
+                    self._taken.add(told)
+                return self.entry("ended", place, value=_json(ended), print=fingerprint, signal=told)
             case "enqueue":
                 child = self._child(operation.what.job)
                 return self.entry("done", place, value=_json({"id": child.id}), print=fingerprint, child=child)
@@ -343,8 +348,8 @@ class FlowExecution:
         known = {each.id for each in self._inbox}
         for signal in news.signals:
             if signal.name == CHILD:
-                if signal.id not in self._child_signals:
-                    self._child_signals.append(signal.id)
+                if signal.id not in self._child_signals and signal.id not in self._taken:
+                    self._child_signals[signal.id] = signal.payload
                     self._child_news = True
                     self.news.set()
             elif signal.id not in known:
