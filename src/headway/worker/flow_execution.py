@@ -243,7 +243,7 @@ class FlowExecution:
             if child is not None and not operation.what.keep:
                 children.append(child)
         if children:
-            await self.desk.database.run(self.desk.ops.leave(self.job_id, children, fence=self.fence))
+            await self.desk.ask(self.desk.ops.leave(self.job_id, children, fence=self.fence))
 
     # what comes of it
 
@@ -322,7 +322,7 @@ class FlowExecution:
         places = {job_id: place for place, job_id in self._children.items() if place in self.flow.asked}
         if not places:
             return
-        found = await self.desk.database.run(self.desk.ops.children_of_flow(list(places)))
+        found = await self.desk.ask(self.desk.ops.children_of_flow(list(places)))
         over = {job_id: child for job_id, child in found.items() if child.status in FINISHED}
         read = dict(zip(over, await self.desk.spilled.with_results(list(over.values())), strict=True))
         for job_id, place in places.items():
@@ -495,7 +495,7 @@ class FlowExecution:
         values = self._values()
         if values is not None and values != self._shown:
             states = [(self.job_id, self.fence, values)]
-            await self.desk.database.run(self.desk.ops.set_flow_state(self.desk.worker_id(), states))
+            await self.desk.ask(self.desk.ops.set_flow_state(self.desk.worker_id(), states))
             self._shown = values
 
     def _values(self) -> str | None:

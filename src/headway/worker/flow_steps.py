@@ -265,12 +265,12 @@ class FlowSteps:
             dedup_key = f"{claim.id}:{self._execution.flow.generation}:{place}"
             raw = msgspec.Raw(payload.encode())
             signal = signal_to(what.args[0], name, raw, dedup_key=dedup_key, limit=self._desk.payload_limit)
-            await self._desk.database.run(ops.signal([msgspec.structs.replace(signal, tenant_id=claim.tenant_id)]))
+            await self._desk.ask(ops.signal([msgspec.structs.replace(signal, tenant_id=claim.tenant_id)]))
         else:
             op = ops.cancel(
                 [what.args[0]], reason=f"canceled by flow {claim.id}", tenant_id=claim.tenant_id, actor=None
             )
-            await self._desk.database.run(op)
+            await self._desk.ask(op)
         return "null"
 
 

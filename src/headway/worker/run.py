@@ -111,6 +111,7 @@ class Runner:
             database,
             self.threads,
             self._spilled,
+            patient,
             worker_id=worker_id,
             result_limit=result_limit,
             payload_limit=state_limit,
