@@ -8,7 +8,7 @@ import time
 from headway import Context, Flow, SyncFlow
 from tests.crash.crash_jobs import SOON, app, kinds, note
 
-__all__ = ["app", "transfer", "transfer_plainly"]
+__all__ = ["app", "carry", "carry_plainly"]
 
 
 async def move(ctx: Context, arg: str) -> str:
@@ -33,7 +33,7 @@ async def count(number: int) -> int:
 
 
 @kinds.flow(queue="main", backoff=SOON, max_losses=1_000)
-async def transfer(flow: Flow, number: int) -> str:
+async def carry(flow: Flow, number: int) -> str:
     """Steps one after another, together, in the order in which they end, a job, a sleep, and a saga that is undone."""
     at = await flow.step(move, "a")
     both = await asyncio.gather(flow.step(move, at), flow.step(move_plainly, at))
@@ -54,7 +54,7 @@ async def transfer(flow: Flow, number: int) -> str:
 
 
 @kinds.flow(queue="main", backoff=SOON, max_losses=1_000)
-def transfer_plainly(flow: SyncFlow, number: int) -> str:
+def carry_plainly(flow: SyncFlow, number: int) -> str:
     at = "a"
     for _ in range(4):
         at = flow.step(move_plainly, at)

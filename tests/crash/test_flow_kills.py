@@ -9,7 +9,7 @@ import pytest
 
 from headway.model.journal import effective
 from tests.crash.crash_site import CrashSite
-from tests.crash.flow_jobs import transfer, transfer_plainly
+from tests.crash.flow_jobs import carry, carry_plainly
 from tests.crash.killed_workers import KilledWorkers
 
 
@@ -17,7 +17,7 @@ def test_flows_end_right_while_workers_are_killed(site: CrashSite, request: pyte
     kills = request.config.getoption("--crash-kills")
     flows = max(20, request.config.getoption("--crash-jobs") // 10)
     app = site.app
-    new = [(transfer if number % 3 else transfer_plainly).build(number=number) for number in range(flows)]
+    new = [(carry if number % 3 else carry_plainly).build(number=number) for number in range(flows)]
     jobs = app.enqueue_many(new)
     workers = KilledWorkers(site, 3, app="flow_jobs")
     workers.kill_some(kills, every=max(1, flows * 8 // (kills + 1) // 2), within=60)
