@@ -45,6 +45,11 @@ class Ways:
                             await flow.receive("payment", timeout="3d")
                     except TimeoutError:
                         return await flow.receive("refund")
+                case "timer":
+                    async with asyncio.timeout(100):
+                        await flow.step(charge)
+                    async with asyncio.timeout(7_200):
+                        return await flow.receive("refund")
                 case "calls":
                     return await asyncio.gather(*(flow.call(pack, order=n) for n in range(2)), flow.sleep("1d"))
                 case "code":
@@ -103,6 +108,15 @@ def test_what_was_given_up_is_not_waited_for(app: Headway, ways: Ways) -> None:
     assert first.startswith("it waits for signal refund since ")
     assert ", without a timeout: headway machines signal" in first
     assert "payment" not in " ".join(app.why(job_id).reasons)
+
+
+def test_a_timer_that_wakes_it(app: Headway, ways: Ways) -> None:
+    job_id = ways.waiting(app, "timer")
+    waits, timer, nobody = app.why(job_id).reasons
+    assert waits.startswith("it waits for signal refund since ")
+    assert timer.startswith("a timer of it is over at ")
+    assert timer.endswith("(in 1h 59m)")
+    assert nobody == NOBODY
 
 
 def test_waiting_for_jobs_and_times(app: Headway, ways: Ways) -> None:

@@ -34,7 +34,7 @@ def waiting(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> S
         *_canceled(job, shown, signals),
         *_for_signals(job, found, signals, since, now),
         *_for_jobs(found, children),
-        *_for_times(found, now),
+        *_for_times(job, found, now),
     ]
     return reasons or [f"it waits{since}{_until(job.deadline_at, now)}: {command('flows show', job.id)}"]
 
@@ -137,7 +137,7 @@ def _for_jobs(found: Sequence[Open], children: dict[str, Child]) -> list[str]:
     return [f"it waits for {noun} that it called: {', '.join(told)}{more}: {command('jobs why', first or '')}"]
 
 
-def _for_times(found: Sequence[Open], now: datetime) -> list[str]:
+def _for_times(job: Job, found: Sequence[Open], now: datetime) -> list[str]:
     reasons: list[str] = []
     for each in found:
         if each.tries:
@@ -147,9 +147,14 @@ def _for_times(found: Sequence[Open], now: datetime) -> list[str]:
             )
         elif each.due_at is not None and each.place.startswith("sleep"):
             reasons.append(f"it sleeps{_until(each.due_at, now).removeprefix(',')}")
-        elif each.due_at is not None and each.place.startswith("timer"):
+        elif each.due_at is not None and each.place.startswith("timer") and _wakes(job, each.due_at):
             reasons.append(f"a timer of it is over{_when(each.due_at, now)}")
     return reasons[:_SHOWN]
+
+
+def _wakes(job: Job, due: datetime) -> bool:
+    """Whether this is the flow's deadline: the note of a timer does not say whether the function has given it up."""
+    return job.deadline_at is not None and abs((due - job.deadline_at).total_seconds()) < 1
 
 
 def _until(due: datetime | None, now: datetime) -> str:
