@@ -133,11 +133,13 @@ class FlowRun:
         self.generation = self.seed.removeprefix(job_id).strip() or "0"  # another one after each restart
         self.asked: dict[str, Operation] = {}  # open, in the order in which they were asked for
         self.left: dict[str, Operation] = {}  # given up by the function, since `take_left` was called
+        self._new: list[Operation] = []  # asked for, since `take_new` was called
         self.notes: dict[str, list[Row]] = {}
         self.values: dict[str, Any] = {}  # what `flow.set` set
         self.undone = False  # a saga has undone something
         self.canceled_at: int | None = None  # the seq of the cancel
         self.canceled_time = 0.0
+        self.last_answer = 0  # its seq
         self.differing: list[str] = []  # places whose arguments differ from the recorded ones
         self.thread: Any = None  # of a plain function: its `FlowThread`
         self.waits_for_thread: asyncio.Future[None] | None = None
@@ -190,6 +192,7 @@ class FlowRun:
     def deliver(self, row: Row) -> None:
         """Give the function an answer; it must be at rest."""
         self.loop.now = max(self.loop.now, row.at.timestamp())
+        self.last_answer = row.seq
         if row.kind == "cancel":
             self.canceled_at, self.canceled_time = row.seq, row.at.timestamp()
             assert self.main is not None
@@ -232,6 +235,11 @@ class FlowRun:
         self.asked = {}
         self.drop()
         return self.take_left()
+
+    def take_new(self) -> list[Operation]:
+        """What the function has asked for since the last call, and still waits for."""
+        new, self._new = self._new, []
+        return [operation for operation in new if self.asked.get(operation.place) is operation]
 
     def take_left(self) -> list[Operation]:
         """What the function asked for and gave up since the last call."""
@@ -279,6 +287,7 @@ class FlowRun:
             operation.place = f"{name}#{number}"
         self._known.add(operation.place)
         self.asked[operation.place] = operation
+        self._new.append(operation)
 
     def _compare(self, row: Row, operation: Operation) -> None:
         if row.print is None or row.print == operation.print:
@@ -292,7 +301,9 @@ class FlowRun:
 
     def _changed(self, row: Row) -> str:
         if self.is_over:
-            return f"recorded {row.place}, and the function has ended before it"
+            error = None if self.main is None or self.main.cancelled() else self.main.exception()
+            ended = "has ended" if error is None else f"has ended with {type(error).__name__}: {error}"
+            return f"recorded {row.place}, and the function {ended} before it"
         waiting = ", ".join(list(self.asked)[:5]) or "nothing"
         return f"recorded {row.place}, asked for {waiting}"
 

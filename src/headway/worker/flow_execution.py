@@ -8,7 +8,6 @@ import contextvars
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -18,27 +17,23 @@ from headway import logs
 from headway.clock import from_micros
 from headway.define.flow import Flow, current_flow
 from headway.define.flow_kind import Again, Aside, ClaimedFlow, Ended, FlowContext, Parked, Released
-from headway.define.flow_run import Ended as EndedJob
-from headway.define.flow_run import Failed, FlowRun, Operation, Restarted, Signaled, open_names
+from headway.define.flow_run import FlowRun, Operation, Restarted, Signaled, open_names
 from headway.errors import (
     ChildFailed,
     FlowChanged,
     FlowFailed,
     FlowMisused,
-    HeadwayError,
     InvalidPayload,
     LeaseLost,
     StepFailed,
-    StoreError,
 )
 from headway.model.duration import show_ms
-from headway.model.job import NewJob
-from headway.model.journal import ANSWERS, CANCEL, CHILD, Entry, FlowNews, Recorded, Row, effective, starts_from
-from headway.model.machine import Checkpoint
+from headway.model.journal import ANSWERS, CANCEL, CHILD, Entry, FlowNews, Row, effective, starts_from
 from headway.model.signal import Received
-from headway.model.status import FINISHED
 from headway.worker.error_text import error_text, first_line, storable
+from headway.worker.flow_children import FlowChildren
 from headway.worker.flow_desk import FlowDesk
+from headway.worker.flow_journal import FlowJournal, json_of, row_of
 from headway.worker.flow_steps import FlowSteps
 from headway.worker.flow_times import FlowTimes, due_text, moment
 
@@ -52,9 +47,6 @@ IN_MEMORY_S = 1.0
 """What is due sooner is waited for in memory; a longer wait leaves the worker."""
 SHOWN_S = 1.0
 """What `flow.set` sets is stored after this time, if the flow does not park before."""
-MOST_ROWS, MOST_BYTES = 10_000, 64 * 2**20
-"""How long a journal may become; it is warned of before."""
-_WARNED_AT = 0.8
 _BEGAN = "$began"
 """The place of the note of when the first execution began."""
 
@@ -68,22 +60,16 @@ class FlowExecution:
         self.job_id = ctx.job_id
         self.fence = ctx.fence
         self.news = asyncio.Event()  # something may have come
-        self.lost: LeaseLost | None = None
+        self.broken: Exception | None = None  # what ends this execution, from one of its steps
+        self.journal = FlowJournal(self)
         self.failed_before: dict[str, int] = {}  # places of steps that failed, until a retry took that back: when
         self.times = FlowTimes(desk.now)
         self.steps = FlowSteps(self, claimed.edition.steps_at_once)
         self._claimed = claimed
-        self._begun: set[str] = set()  # places of operations that are being carried out
-        self._children: dict[str, str] = {}  # place of a call → the job's id
-        self._over: dict[str, EndedJob] = {}  # what became of called jobs that are over
-        self._child_news = True
         signals = claimed.checkpoint.signals
+        self._children = FlowChildren(self, [each for each in signals if each.name == CHILD])
         self._inbox: list[Received] = [each for each in signals if each.name != CHILD]
-        self._child_signals = {each.id: each.payload for each in signals if each.name == CHILD}  # → the child's id
         self._taken: set[str] = set()  # signals that were delivered, or are about to be
-        self._first_notes: list[tuple[str, str]] = []  # `due` notes that go with the next rows
-        self._seq = self._rows = self._bytes = 0
-        self._warned = False
         self._shown: str | None = None
 
     async def run(self) -> Any:
@@ -118,9 +104,7 @@ class FlowExecution:
 
     def _begin(self, rows: Sequence[Row]) -> tuple[Any, float]:
         """Read the journal; gives the function, ready to be called, and when the flow began."""
-        self._seq = max((row.seq for row in rows if row.seq > 0), default=0)
-        self._rows = len(rows)
-        self._bytes = sum(len(row.value or b"") + len(row.error or "") for row in rows)
+        self.journal.begin(rows)
         self.failed_before = {row.place: row.seq for row in rows if row.kind == "failed"}
         payload, seed = self.ctx.claim.payload, self.job_id
         for row in rows:
@@ -136,7 +120,7 @@ class FlowExecution:
         noted = flow.notes_of(_BEGAN, "due")
         began = moment(noted[-1]) if noted else self.desk.now()
         if not noted:
-            self._first_notes.append((_BEGAN, due_text(began)))
+            self.journal.note_first(_BEGAN, due_text(began))
         function = self._claimed.function_of(flow, self._flow, payload, self.ctx.secret)
         if flow.thread is not None:
             return lambda: flow.thread.main(self._start_thread), began
@@ -192,8 +176,8 @@ class FlowExecution:
         while True:
             if flow.loop.unhandled is not None:
                 raise flow.loop.unhandled
-            if self.lost is not None:
-                raise self.lost
+            if self.broken is not None:
+                raise self.broken
             await self._give_up_left()
             if flow.is_over:
                 return await self._end()
@@ -214,10 +198,8 @@ class FlowExecution:
     # what the function asks for
 
     def _begin_asked(self) -> None:
-        for place, operation in self.flow.asked.items():
-            if place in self._begun:
-                continue
-            self._begun.add(place)
+        for operation in self.flow.take_new():
+            place = operation.place
             match operation.kind:
                 case "step":
                     self.steps.add(operation)
@@ -227,10 +209,7 @@ class FlowExecution:
                     if operation.what.timed is not None:
                         self.times.set(place, operation.what.timed, self.flow.notes_of(place, "due"))
                 case "call":
-                    called = self.flow.notes_of(place, "called")
-                    if called:
-                        self._children[place] = msgspec.json.decode(called[-1].value or b"{}", type=_Called).id
-                        self._child_news = True
+                    self._children.begin(place, self.flow.notes_of(place, "called"))
         self.steps.begin()
 
     async def _give_up_left(self) -> None:
@@ -239,8 +218,8 @@ class FlowExecution:
         for operation in self.flow.take_left():
             self.times.drop(operation.place)
             self.steps.drop(operation.place)
-            child = self._children.pop(operation.place, None)
-            if child is not None and not operation.what.keep:
+            child = self._children.drop(operation)
+            if child is not None:
                 children.append(child)
         if children:
             await self.desk.ask(self.desk.ops.leave(self.job_id, children, fence=self.fence))
@@ -252,12 +231,12 @@ class FlowExecution:
         flow = self.flow
         entries: list[Entry] = []
         if flow.canceled_at is None and (cancel := self._take((CANCEL,))) is not None:
-            entries.append(self.entry("cancel", CANCEL, value=_json(cancel.payload), signal=cancel.id))
+            entries.append(self.journal.entry("cancel", CANCEL, value=json_of(cancel.payload), signal=cancel.id))
         for finished in self.steps.take_finished():
             operation = finished.operation
             if flow.asked.get(operation.place) is operation:
                 entries.append(
-                    self.entry(
+                    self.journal.entry(
                         finished.kind,
                         operation.place,
                         value=finished.value,
@@ -266,7 +245,7 @@ class FlowExecution:
                         print=operation.print,
                     )
                 )
-        await self._look_at_children()
+        await self._children.look()
         for operation in flow.asked.values():
             entry = self._answer_to(operation)
             if entry is not None:
@@ -279,7 +258,7 @@ class FlowExecution:
             if operation_due.kind == "step":
                 self.steps.again(operation_due)
             else:
-                entries.append(self.entry("timer", place, print=operation_due.print))
+                entries.append(self.journal.entry("timer", place, print=operation_due.print))
         return entries
 
     def _answer_to(self, operation: Operation) -> Entry | None:
@@ -288,23 +267,20 @@ class FlowExecution:
             case "receive":
                 signal = self._take(operation.what.names)
                 if signal is not None:
-                    value = _json(Signaled(signal.name, msgspec.Raw(_json(signal.payload).encode())))
-                    return self.entry("signal", place, value=value, print=fingerprint, signal=signal.id)
-            case "call" if place not in self._children:
-                child = self._child(operation.what.job)
-                self._children[place] = child.id
-                value = _json({"id": child.id, "kind": child.kind})
-                return self.entry("called", place, value=value, print=fingerprint, child=child, waits=True)
-            case "call" if place in self._over:
-                ended = self._over.pop(place)
-                told = next((id_ for id_, child in self._child_signals.items() if child == ended.id), None)
-                if told is not None:
-                    del self._child_signals[told]
-                    self._taken.add(told)
-                return self.entry("ended", place, value=_json(ended), print=fingerprint, signal=told)
+                    value = json_of(Signaled(signal.name, msgspec.Raw(json_of(signal.payload).encode())))
+                    return self.journal.entry("signal", place, value=value, print=fingerprint, signal=signal.id)
+            case "call" if not self._children.is_called(place):
+                child = self._children.new(place, operation.what.job)
+                value = json_of({"id": child.id, "kind": child.kind})
+                return self.journal.entry("called", place, value=value, print=fingerprint, child=child, waits=True)
+            case "call" if self._children.is_over(place):
+                ended, told = self._children.take(place)
+                return self.journal.entry("ended", place, value=json_of(ended), print=fingerprint, signal=told)
             case "enqueue":
-                child = self._child(operation.what.job)
-                return self.entry("done", place, value=_json({"id": child.id}), print=fingerprint, child=child)
+                child = self._children.new(None, operation.what.job)
+                return self.journal.entry(
+                    "done", place, value=json_of({"id": child.id}), print=fingerprint, child=child
+                )
         return None
 
     def _take(self, names: Sequence[str]) -> Received | None:
@@ -314,127 +290,41 @@ class FlowExecution:
                 return signal
         return None
 
-    async def _look_at_children(self) -> None:
-        """Which of the called jobs are over: asked only when something says that one may be."""
-        if not self._child_news:
-            return
-        self._child_news = False
-        places = {job_id: place for place, job_id in self._children.items() if place in self.flow.asked}
-        if not places:
-            return
-        found = await self.desk.ask(self.desk.ops.children_of_flow(list(places)))
-        over = {job_id: child for job_id, child in found.items() if child.status in FINISHED}
-        read = dict(zip(over, await self.desk.spilled.with_results(list(over.values())), strict=True))
-        for job_id, place in places.items():
-            if job_id not in found:
-                self._over[place] = EndedJob(job_id, "canceled", error="it was deleted")
-            elif job_id in read:
-                child = read[job_id]
-                self._over[place] = EndedJob(child.id, child.status, _raw(child.result), child.error)
-
-    def _child(self, job: NewJob) -> NewJob:
-        claim = self.ctx.claim
-        return msgspec.structs.replace(
-            job,
-            tenant=self.ctx.tenant,
-            tenant_id=claim.tenant_id,
-            correlation_id=job.correlation_id or claim.correlation_id,
-            trace_id=job.trace_id or claim.trace_id or claim.trace,
-            checkpoint=msgspec.structs.replace(job.checkpoint or Checkpoint(), parent_id=claim.id),
-        )
-
     def take_news(self, news: FlowNews) -> None:
         """What is in its inbox now."""
         known = {each.id for each in self._inbox}
         for signal in news.signals:
             if signal.name == CHILD:
-                if signal.id not in self._child_signals and signal.id not in self._taken:
-                    self._child_signals[signal.id] = signal.payload
-                    self._child_news = True
+                if self._children.tell(signal):
                     self.news.set()
             elif signal.id not in known:
                 self._inbox.append(signal)
                 self.news.set()
 
-    # writing
-
-    def entry(self, kind: Any, place: str, **more: Any) -> Entry:
-        self._seq += 1
-        return Entry(job_id=self.job_id, fence=self.fence, seq=self._seq, kind=kind, place=place, **more)
-
-    async def record(self, entries: Sequence[Entry]) -> Recorded:
-        """Write rows; raises `LeaseLost`, and what the store refuses."""
-        self._check_size(entries)
-        notes, self._first_notes = self._first_notes, []
-        firsts = [self.entry("due", place, value=value) for place, value in notes]
-        recorded = await self.desk.recorder.record([*entries, *firsts])
-        self.desk.noted(recorded.at.get(self.job_id, 0))
-        return recorded
+    # delivering
 
     async def _record_and_deliver(self, entries: list[Entry]) -> None:
         flow = self.flow
         dues = self.times.unnoted(beyond_s=IN_MEMORY_S, among=flow.asked)
-        entries, recorded = await self._recorded(entries, dues)
+        entries, recorded = await self.journal.answers(entries, dues)
         at = from_micros(recorded.at[self.job_id])
         for entry in entries:
             if entry.child is not None:
                 real = recorded.children.get(entry.child.id, entry.child.id)
                 if entry.kind == "called":
-                    self._children[entry.place] = real
-                    self._child_news = self._child_news or real != entry.child.id
+                    self._children.called(entry.place, real, asked=entry.child.id)
                     continue
-                entry = msgspec.structs.replace(entry, value=_json({"id": real}))
+                entry = msgspec.structs.replace(entry, value=json_of({"id": real}))
+            if entry.kind == "failed":
+                self._children.refused(entry.place)
             if entry.kind not in ANSWERS:
                 continue
             if flow.is_over:
                 break
+            self.times.drop(entry.place)  # of a receive that had a timeout
             flow.deliver(row_of(entry, at))
             await self._advance()
             await self._give_up_left()
-
-    async def _recorded(
-        self, entries: list[Entry], dues: Sequence[tuple[str, str]] = ()
-    ) -> tuple[list[Entry], Recorded]:
-        """Write the rows; gives them as they were written: a child whose enqueue is refused is an answer, too."""
-        notes = [self.entry("due", place, value=value) for place, value in dues]
-        try:
-            return entries, await self.record([*entries, *notes])
-        except (LeaseLost, StoreError):
-            raise
-        except HeadwayError as error:
-            births = [entry for entry in entries if entry.child is not None]
-            if not births:
-                raise
-            if len(entries) == 1:
-                refused = _refused(births[0], error)
-                self._children.pop(refused.place, None)
-                return [refused], await self.record([refused, *notes])
-        others = [entry for entry in entries if entry.child is None]
-        written, recorded = await self._recorded(others, dues) if others or dues else ([], Recorded([], {}))
-        for birth in births:
-            done, last = await self._recorded([birth])
-            written += done
-            recorded = Recorded(lost=[], children={**recorded.children, **last.children}, at=last.at)
-        return sorted(written, key=lambda entry: entry.seq), recorded
-
-    def _check_size(self, entries: Sequence[Entry]) -> None:
-        self._rows += len(entries)
-        self._bytes += sum(entry.size for entry in entries)
-        most = max(self._rows / MOST_ROWS, self._bytes / MOST_BYTES)
-        if most > 1:
-            raise FlowMisused(
-                f"the journal of this flow has {self._rows:,} rows of {self._bytes:,} bytes, over the limit of "
-                f"{MOST_ROWS:,} rows and {MOST_BYTES:,} bytes: let it begin anew in time with flow.restart(…), call "
-                "jobs for its parts, and keep what is large as artifacts"
-            )
-        if most > _WARNED_AT and not self._warned:
-            self._warned = True
-            log.warning(
-                "the journal of a flow becomes long: let it begin anew in time with flow.restart(…)",
-                rows=self._rows,
-                bytes=self._bytes,
-                **self.fields(),
-            )
 
     # waiting
 
@@ -455,7 +345,7 @@ class FlowExecution:
 
     def _can_park(self, *, within_s: float) -> bool:
         """Whether nothing runs, and nothing is due that soon."""
-        if not self.steps.idle or self._child_news or self.news.is_set():
+        if not self.steps.idle or self._children.may_be_over or self.news.is_set():
             return False
         soonest = self.times.soonest()
         return soonest is None or soonest - self.desk.now() > within_s
@@ -469,7 +359,7 @@ class FlowExecution:
             )
         dues = self.times.unnoted(among=flow.asked)
         if dues:
-            await self._recorded([], dues)
+            await self.journal.answers([], dues)
         names = open_names(flow.asked.values())
         if self._children:
             names = (*names, CHILD)
@@ -479,7 +369,7 @@ class FlowExecution:
         return Parked(
             awaiting=names,
             deadline_ms=deadline_ms,
-            consumed=tuple(self._child_signals),
+            consumed=self._children.told,
             note=_note(flow, deadline_ms),
             state=values if values != self._shown else None,
         )
@@ -499,7 +389,7 @@ class FlowExecution:
             self._shown = values
 
     def _values(self) -> str | None:
-        return _json(self.flow.values) if self.flow.values else None
+        return json_of(self.flow.values) if self.flow.values else None
 
     # the end
 
@@ -515,10 +405,12 @@ class FlowExecution:
             case None:
                 return Ended(status="succeeded", result=flow.main.result())
             case Restarted():
-                value = _json({"from": 0, "payload": msgspec.Raw(error.payload.encode())})
-                await self.record([self.entry("forgotten", "", value=value)])
+                value = json_of({"from": 0, "payload": msgspec.Raw(error.payload.encode())})
+                await self.journal.record([self.journal.entry("forgotten", "", value=value)])
                 return Again(version=self._claimed.kind.edition.version)
             case FlowFailed():
+                # a retry looks again at what it decided by
+                await self._cut(0 if flow.undone else flow.last_answer)
                 return Ended(status="failed", error=storable(str(error)))
             case asyncio.CancelledError() if flow.canceled_at is not None:
                 return await self._canceled(self._reason())
@@ -543,7 +435,7 @@ class FlowExecution:
 
     async def _cut(self, start: int) -> None:
         """Note what a retry forgets."""
-        await self.record([self.entry("cut", "", value=_json({"from": start}))])
+        await self.journal.record([self.journal.entry("cut", "", value=json_of({"from": start}))])
 
     def _reason(self) -> str | None:
         given = next((each.payload for each in self._inbox if each.name == CANCEL), None)
@@ -562,35 +454,6 @@ class FlowExecution:
         }
 
 
-class _Called(msgspec.Struct):
-    id: str
-
-
-def row_of(entry: Entry, at: datetime) -> Row:
-    """The row that an entry has become."""
-    return Row(
-        job_id=entry.job_id,
-        seq=entry.seq,
-        fence=entry.fence,
-        kind=entry.kind,
-        place=entry.place,
-        value=None if entry.value is None else msgspec.Raw(entry.value.encode()),
-        error=entry.error,
-        print=entry.print,
-        at=at,
-        took_ms=entry.took_ms,
-        signal=entry.signal,
-    )
-
-
-def _refused(entry: Entry, error: HeadwayError) -> Entry:
-    """The row of a child that could not be enqueued."""
-    value = _json(Failed(type(error).__name__))
-    return msgspec.structs.replace(
-        entry, kind="failed", value=value, error=storable(str(error)), child=None, waits=False
-    )
-
-
 def _failed_operation(error: BaseException | None) -> int | None:
     """The number of the answer that ended the function, where that was an operation's failure."""
     if isinstance(error, StepFailed | ChildFailed):
@@ -606,11 +469,3 @@ def _note(flow: FlowRun, deadline_ms: int | None) -> str:
     names = [operation.place for operation in flow.asked.values() if operation.kind != "timer"]
     note = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return note if deadline_ms is None else f"{note}, at most {show_ms(deadline_ms)}"
-
-
-def _raw(value: Any) -> msgspec.Raw:
-    return value if isinstance(value, msgspec.Raw) else msgspec.Raw(_json(value).encode())
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

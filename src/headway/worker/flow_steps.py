@@ -154,15 +154,14 @@ class FlowSteps:
                 due = self._desk.now() + delay_ms / 1_000
                 text = storable(error_text(error))[-_ERROR_LIMIT:]
                 if not isinstance(error, Snooze):
-                    await self._execution.record(
-                        [self._execution.entry("tried", place, value=due_text(due), error=text)]
-                    )
+                    journal = self._execution.journal
+                    await journal.record([journal.entry("tried", place, value=due_text(due), error=text)])
                 if delay_ms > _IN_MEMORY_MS:
                     self._execution.times.set_at(place, due, noted=not isinstance(error, Snooze))
                     return
                 await asyncio.sleep(delay_ms / 1_000)
-        except LeaseLost as lost_lease:
-            self._execution.lost = lost_lease
+        except Exception as error:  # its lease is lost, or its journal is full
+            self._execution.broken = error
         finally:
             if self._running.get(place) is asyncio.current_task():
                 del self._running[place]
@@ -227,7 +226,7 @@ class FlowSteps:
         begun = self._execution.flow.notes_of(place, "begun")
         if begun and begun[-1].seq > self._execution.failed_before.get(place, 0):
             raise _Lost(_LOST)
-        await self._execution.record([self._execution.entry("begun", place)])
+        await self._execution.journal.record([self._execution.journal.entry("begun", place)])
 
     async def _in_thread(self, call: Callable[[], Any], ctx: Context, timeout_ms: int | None) -> Any:
         """A thread cannot be killed: past its timeout it sees `ctx.canceled`, and the try ends when it does."""

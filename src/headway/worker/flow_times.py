@@ -59,7 +59,9 @@ class FlowTimes:
 
     def soonest(self) -> float | None:
         """When the next one is due."""
-        return min(self._due.values(), default=None)
+        while self._order and self._due.get(self._order[0][1]) != self._order[0][0]:
+            heapq.heappop(self._order)
+        return self._order[0][0] if self._order else None
 
     def unnoted(self, *, beyond_s: float = 0.0, among: Container[str]) -> list[tuple[str, str]]:
         """What is not in the journal yet and due later than that: (place, value); it counts as noted from now on."""

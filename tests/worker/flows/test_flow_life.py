@@ -326,6 +326,37 @@ def test_flow_fail_ends_it_failed(harness: WorkerHarness) -> None:
     assert (job.status, job.error) == ("failed", "never paid")
 
 
+def test_a_retry_after_flow_fail_looks_again_at_what_it_decided_by(harness: WorkerHarness) -> None:
+    @harness.flow
+    async def f(flow: Flow) -> Any:
+        if await flow.receive("payment", timeout=0.01) is None:
+            flow.fail("never paid")
+        return "paid"
+
+    (job_id,) = harness.enqueue(f.build())
+    harness.drain()
+    assert harness.get(job_id).status == "failed"
+    harness.retry(job_id)
+    harness.signal(job_id, "payment", 1)
+    harness.drain()
+    assert harness.get(job_id).result == "paid"
+
+
+def test_an_answered_timeout_wakes_nobody(harness: WorkerHarness) -> None:
+    @harness.flow
+    async def f(flow: Flow) -> None:
+        await flow.receive("a", timeout="3d")
+        await flow.receive("b")
+
+    (job_id,) = harness.enqueue(f.build())
+    harness.drain()
+    assert harness.get(job_id).deadline_at is not None
+    harness.signal(job_id, "a", 1)
+    harness.drain()
+    job = harness.get(job_id)
+    assert (job.status, job.deadline_at) == ("waiting", None)
+
+
 def test_values_are_shown_while_it_waits(harness: WorkerHarness) -> None:
     @harness.flow
     async def f(flow: Flow) -> None:

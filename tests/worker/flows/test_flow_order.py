@@ -138,8 +138,6 @@ def test_many_flows_that_sleep_together_wake_together(harness: WorkerHarness) ->
     ids = harness.enqueue(*(f.build(n=n) for n in range(300)))
 
     harness.drain()
-    statuses = {harness.get(job_id).status for job_id in ids}
-    assert statuses <= {"waiting", "succeeded"}
 
     async def over() -> None:
         for job_id in ids:
