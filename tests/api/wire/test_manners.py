@@ -311,8 +311,8 @@ def test_every_answer_has_an_example_that_fits_its_schema() -> None:
 def test_every_example_of_the_document_is_accepted(app: Headway, client: Any, keys: dict[str, str]) -> None:
     root, tenant = client(keys["superadmin"]), {"Headway-Tenant": "acme"}
     made: dict[str, str] = {}
-    # they are about a job, car or worker that is not there, or not theirs
-    refused = {"fork_job", "skip_car", "change_worker", "heartbeat_job", "complete_job", "fail_job"} | {
+    # they are about a job, flow, car or worker that is not there, or not theirs
+    refused = {"fork_job", "accept_flow", "skip_car", "change_worker", "heartbeat_job", "complete_job", "fail_job"} | {
         "rotate_connector"  # this server has no key to seal secrets with
     }
     for route in ROUTES:
