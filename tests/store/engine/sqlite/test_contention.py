@@ -232,5 +232,6 @@ def test_a_writer_with_more_to_write_leaves_the_lock_to_processes_that_write_too
         other.close()
     asyncio.run(write(3))
     store.close()  # ends the writer's thread
-    assert len(pauses) == (2 if others_write else 0)  # after each but the last
+    # after each but the last, and after that one, too, if the end of the store came before its look at the queue
+    assert len(pauses) in ((2, 3) if others_write else (0,))
     assert all(writer._LEAST_LEFT_S <= each <= LONGEST_PAUSE_S for each in pauses)
