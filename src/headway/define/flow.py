@@ -19,12 +19,13 @@ from headway.define.context import Context
 from headway.define.flow_run import Called, Dropped, FlowRun, Internal, Operation, Restarted, Timed, Wanted
 from headway.define.flow_step import Policy, result_decoder, step_function
 from headway.define.kind import Kind
-from headway.errors import ChildFailed, FlowFailed, FlowMisused
+from headway.errors import ChildFailed, FlowFailed, FlowMisused, InvalidJob
 from headway.model import codec
 from headway.model.codec import encode
 from headway.model.duration import Duration, to_ms
 from headway.model.job import NewJob, OnFailure
 from headway.model.machine import Child
+from headway.model.spill import refuse_large
 
 if TYPE_CHECKING:
     from headway.define.flow_kind import FlowKind
@@ -258,18 +259,30 @@ class Flow:
             raise
 
     async def _call(self, kind: Kind[..., Any], job: NewJob, *, keep: bool) -> Any:
+        self._check(job)
         return await self._wait(_calling(job, Called(job, keep=keep), result_decoder(kind.fn)))
 
     async def _child(self, job: NewJob) -> Child:
+        self._check(job)
         found: Child = await self._wait(_calling(job, Called(job, as_child=True), None))
         return found
 
     async def _enqueue(self, job: NewJob) -> str:
+        self._check(job)
         args = [job.payload, job.unique_key]
         what = Called(job)
         operation = Operation("enqueue", f"enqueue:{job.kind}", target=job.kind, args=args, decode=_id_of, what=what)
         found: str = await self._wait(operation)
         return found
+
+    def _check(self, job: NewJob) -> None:
+        """Raises `InvalidJob` for what a flow cannot enqueue."""
+        if not isinstance(job, NewJob):
+            raise InvalidJob(f"{job!r} is not a job: give what kind.build(…) returns")
+        refuse_large(job.payload, self._kind.payload_limit, f"a child, {job.kind},")
+        claim = self._ctx.claim
+        if job.tenant is not None and (job.tenant_id or job.tenant) not in (claim.tenant_id, self._ctx.tenant):
+            raise InvalidJob(f"a flow enqueues for its own tenant, and this job is for {job.tenant}")
 
     async def _internal(self, verb: Literal["send", "cancel"], *args: Any) -> None:
         what = Internal(verb, args, self._policy)

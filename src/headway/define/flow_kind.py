@@ -149,6 +149,11 @@ class FlowKind(Kind[P, R]):
         limit = self._binding.payload_limit
         return signal_to_key(shared_by, unique_key, name, payload, dedup_key=dedup_key, tenant=tenant, limit=limit)
 
+    @property
+    def payload_limit(self) -> int:
+        """How large the payload of a job may be that it enqueues."""
+        return self._binding.payload_limit
+
     def joined(self, other: FlowKind[..., Any]) -> FlowKind[..., Any]:
         """Both as one kind: enqueued as the newer version, run by whichever may run a row's version."""
         newest = self if self.edition.version >= other.edition.version else other

@@ -319,6 +319,10 @@ def test_bad_use_gets_a_line_that_says_what_to_do(harness: WorkerHarness) -> Non
         await asyncio.get_running_loop().create_future()
 
     @harness.flow(max_attempts=1)
+    async def stranger(flow: Flow) -> None:
+        await flow.call(unstorable.using(tenant="other"))
+
+    @harness.flow(max_attempts=1)
     async def unnamed(flow: Flow) -> None:
         await flow.step(lambda: 1)
 
@@ -328,6 +332,7 @@ def test_bad_use_gets_a_line_that_says_what_to_do(harness: WorkerHarness) -> Non
         unstorable: "result of step object",
         for_ever: "no operation of its flow can give",
         unnamed: "a lambda has no name",
+        stranger: "a flow enqueues for its own tenant",
     }
     ids = {kind: harness.enqueue(kind.build())[0] for kind in says}
     harness.drain()
