@@ -40,6 +40,7 @@ from headway.model.job import Claim, Logged, Report
 from headway.model.refusals import not_registered
 from headway.model.reported import Failure
 from headway.model.spill import may_refer
+from headway.store.run import Store
 from headway.worker.intervals import jittered
 from headway.worker.spill import SpilledValues
 
@@ -51,6 +52,7 @@ _MOST_BYTES = 32 * 2**20  # of payloads in one answer
 _UNKNOWN_KIND_MS = 30_000  # how long a job of a kind that a worker does not know is put off
 _BATCH_LIMIT = 16 * 2**20
 Position = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_LOCKED_FOR_S = (0.02, 0.1, 0.3)  # what jobs said is stored again after so long, where a row was locked
 _FORGOTTEN = "its worker did not name it any more"
 
 
@@ -338,15 +340,28 @@ def _check_progress(held: HeldIn, at: str = "") -> None:
 
 
 async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn]) -> None:
+    """Stores what jobs say. A report passes over a row that somebody else has locked for a moment; a worker over HTTP
+    does not keep what it has logged, so that is stored again a little later."""
     store = call.app.store
     said = [each for each in held if each.progress is not None or each.note is not None or each.log]
-    if not said:
-        return
-    ids = [each.id for each in said if each.log]
+    for pause in (*_LOCKED_FOR_S, 0.0):
+        if not said:
+            return
+        reports = await call.aside(
+            partial(_reports, said, await _logged(store, [each.id for each in said if each.log]))
+        )
+        await store.arun(store.ops.report(worker_id, reports))
+        ends = {(each.id, each.fence): each.tail_end for each in reports if each.tail is not None}
+        now = await _logged(store, [job_id for job_id, _ in ends])
+        passed_over = {key for key, end in ends.items() if key in now and (now[key].end or 0) < end}
+        said = [each for each in said if (each.id, fence_of(each)) in passed_over]
+        if said:
+            await asyncio.sleep(pause)
+
+
+async def _logged(store: Store, ids: list[str]) -> dict[tuple[str, int], Logged]:
     logged: list[Logged] = await store.arun(store.ops.logged(ids)) if ids else []
-    found = {(each.id, each.fence): each for each in logged}
-    reports = await call.aside(partial(_reports, said, found))
-    await store.arun(store.ops.report(worker_id, reports))
+    return {(each.id, each.fence): each for each in logged}
 
 
 def _reports(said: Sequence[HeldIn], found: Mapping[tuple[str, int], Logged]) -> list[Report]:
