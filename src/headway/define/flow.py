@@ -126,10 +126,14 @@ class Flow:
         )
         return await self._wait(operation)
 
-    def using(self, **options: Any) -> Flow:
+    def using(self, *, keep: bool = False, **options: Any) -> Flow:
         """The same flow, whose steps run under other options: name, max_attempts, backoff, retry_on, discard_on,
-        retry_if, timeout, delivery."""
-        return Flow(self._run, self._kind, self._ctx, self._policy.with_(options, "flow.using"))
+        retry_if, timeout, delivery. With keep=True the jobs that it calls live on, though nobody waits for them any
+        more."""
+        policy = self._policy.with_(options, "flow.using")
+        if keep:
+            policy = msgspec.structs.replace(policy, keep=True)
+        return Flow(self._run, self._kind, self._ctx, policy)
 
     def _named(self, name: str) -> Flow:
         return Flow(self._run, self._kind, self._ctx, msgspec.structs.replace(self._policy, name=name))
@@ -157,8 +161,8 @@ class Flow:
 
     async def call(self, kind: Kind[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Enqueue a job and wait for its result; raises `ChildFailed`. If the function does not wait any more, because
-        it was canceled or has ended, the job is canceled."""
-        result: R = await self._call(kind, kind.build(*args, **kwargs), keep=False)
+        it was canceled or has ended, the job is canceled, unless `flow.using(keep=True)` calls it."""
+        result: R = await self._call(kind, kind.build(*args, **kwargs))
         return result
 
     async def calls(
@@ -258,13 +262,13 @@ class Flow:
             self._run.give_up(operation)
             raise
 
-    async def _call(self, kind: Kind[..., Any], job: NewJob, *, keep: bool) -> Any:
+    async def _call(self, kind: Kind[..., Any], job: NewJob) -> Any:
         self._check(job)
-        return await self._wait(_calling(job, Called(job, keep=keep), result_decoder(kind.fn)))
+        return await self._wait(_calling(job, Called(job, keep=self._policy.keep), result_decoder(kind.fn)))
 
     async def _child(self, job: NewJob) -> Child:
         self._check(job)
-        found: Child = await self._wait(_calling(job, Called(job, as_child=True), None))
+        found: Child = await self._wait(_calling(job, Called(job, keep=self._policy.keep, as_child=True), None))
         return found
 
     async def _enqueue(self, job: NewJob) -> str:

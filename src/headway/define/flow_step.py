@@ -29,6 +29,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     name: str | None = None
     retry_if: RetryIf | None = None
+    keep: bool = False  # jobs that are called go on though nobody waits for them any more
 
     def with_(self, given: dict[str, Any], where: str) -> Policy:
         """This policy, overridden by what was given; raises `InvalidJob`."""
@@ -40,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidJob(f"{where}: name={name!r} is not the name of a step: give a text without : and $")
         own = {option: value for option, value in given.items() if option not in ("name", "retry_if")}
         options = overlaid(self.options, kind_options(own, where), own) if own else self.options
-        return Policy(options=options, name=name, retry_if=retry_if)
+        return Policy(options=options, name=name, retry_if=retry_if, keep=self.keep)
 
 
 class StepFunction(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,7 +32,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A row to be recorded by the execution (job_id, fence).
 
     A `called` entry may have a `child` to be enqueued; its value is then an object with the child's "id". `waits`: the
-    flow is woken when that child is over, and the child is canceled if the flow is over first.
+    flow is woken when that child is over, and the child is canceled if the flow is over first. A child that is kept is
+    not: it has no parent.
     """
 
     job_id: str
@@ -47,6 +48,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     signal: str | None = None  # the id of the signal that it consumes
     child: NewJob | None = None
     waits: bool = False
+    keeps: bool = False
+
+    @property
+    def parent(self) -> str | None:
+        """The parent of the child."""
+        return None if self.keeps else self.job_id
 
     @property
     def size(self) -> int:

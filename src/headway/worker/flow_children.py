@@ -10,7 +10,6 @@ import msgspec
 from headway.define.flow_run import Ended, Operation
 from headway.model.job import NewJob
 from headway.model.journal import Row
-from headway.model.machine import Checkpoint
 from headway.model.signal import Received
 from headway.model.status import FINISHED
 
@@ -25,6 +24,7 @@ class FlowChildren:
         self._execution = execution
         self._ids: dict[str, str] = {}
         self._over: dict[str, Ended] = {}
+        self._again: set[str] = set()  # places whose job had ended before a retry of the flow took that back
         self._told = {each.id: each.payload for each in told}  # unread signals that a child is over → its id
         self._read: set[str] = set()
         self.may_be_over = True  # something says that one is: nobody has looked since
@@ -49,6 +49,8 @@ class FlowChildren:
     def begin(self, place: str, called: Sequence[Row]) -> None:
         """The function asks for a call, which may be under way."""
         if called:
+            if called[-1].seq < self._execution.failed_before.get(place, 0):
+                self._again.add(place)
             self._ids[place] = msgspec.json.decode(called[-1].value or b"{}", type=_Called).id
             self.may_be_over = True
 
@@ -92,7 +94,6 @@ class FlowChildren:
             tenant_id=claim.tenant_id,
             correlation_id=job.correlation_id or claim.correlation_id,
             trace_id=job.trace_id or claim.trace_id or claim.trace,
-            checkpoint=msgspec.structs.replace(job.checkpoint or Checkpoint(), parent_id=claim.id),
         )
 
     def refused(self, place: str) -> None:
@@ -120,6 +121,10 @@ class FlowChildren:
                     self._over[place] = Ended(job_id, "canceled", error="it was deleted")
                 elif job_id in read:
                     child = read[job_id]
+                    if place in self._again and child.status != "succeeded":
+                        self._again.remove(place)
+                        del self._ids[place]  # it is called again
+                        continue
                     self._over[place] = Ended(child.id, child.status, _raw(child.result), child.error)
 
 

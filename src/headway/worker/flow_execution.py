@@ -62,7 +62,8 @@ class FlowExecution:
         self.news = asyncio.Event()  # something may have come
         self.broken: Exception | None = None  # what ends this execution, from one of its steps
         self.journal = FlowJournal(self)
-        self.failed_before: dict[str, int] = {}  # places of steps that failed, until a retry took that back: when
+        # places of steps that failed and jobs that ended, also where a retry took that back: the number of that row
+        self.failed_before: dict[str, int] = {}
         self.times = FlowTimes(desk.now)
         self.steps = FlowSteps(self, claimed.edition.steps_at_once)
         self._claimed = claimed
@@ -105,7 +106,7 @@ class FlowExecution:
     def _begin(self, rows: Sequence[Row]) -> tuple[Any, float]:
         """Read the journal; gives the function, ready to be called, and when the flow began."""
         self.journal.begin(rows)
-        self.failed_before = {row.place: row.seq for row in rows if row.kind == "failed"}
+        self.failed_before = {row.place: row.seq for row in rows if row.kind in ("failed", "ended")}
         payload, seed = self.ctx.claim.payload, self.job_id
         for row in rows:
             if row.kind == "forgotten" and starts_from(row.value or b'{"from":0}') < 1:
@@ -272,7 +273,10 @@ class FlowExecution:
             case "call" if not self._children.is_called(place):
                 child = self._children.new(place, operation.what.job)
                 value = json_of({"id": child.id, "kind": child.kind})
-                return self.journal.entry("called", place, value=value, print=fingerprint, child=child, waits=True)
+                keeps = operation.what.keep
+                return self.journal.entry(
+                    "called", place, value=value, print=fingerprint, child=child, waits=True, keeps=keeps
+                )
             case "call" if self._children.is_over(place):
                 ended, told = self._children.take(place)
                 return self.journal.entry("ended", place, value=json_of(ended), print=fingerprint, signal=told)

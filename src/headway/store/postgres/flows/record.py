@@ -76,7 +76,7 @@ def _enqueue(worker_id: str | None, entries: Sequence[Entry]) -> Steps[dict[str,
         return mine
     given = [child.id for _, child in new]
     met: list[str] = []
-    rows = yield enqueue_all([child for _, child in new], alone=False, parents=[entry.job_id for entry, _ in new])
+    rows = yield enqueue_all([child for _, child in new], alone=False, parents=[entry.parent for entry, _ in new])
     for ordinal, job_id, _, created, _ in rows:
         if not created:
             given[ordinal - 1] = str(job_id)

@@ -170,7 +170,7 @@ def enqueue_one(job: NewJob, alone: bool) -> Statement:
     return Statement(_one_sql(tuple(used), alone and job.train is not None), params)
 
 
-def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | None = None) -> Statement:
+def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str | None] | None = None) -> Statement:
     """The enqueue of a batch; `parents`: the machines that spawned them."""
     used: list[int] = []
     params: list[Any] = [[job.id for job in jobs]]

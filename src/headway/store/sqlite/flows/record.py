@@ -90,7 +90,7 @@ def _enqueue(calls: Sequence[tuple[Entry, NewJob]], now: int) -> Steps[dict[str,
     new = [(entry, child) for entry, child in calls if child.id not in found]
     if not new:
         return found
-    parents = {child.id: entry.job_id for entry, child in new}
+    parents = {child.id: entry.parent for entry, child in new if entry.parent is not None}
     given = yield from enqueue_for_machines([child for _, child in new], now, parents)
     edges: list[tuple[str, str, str, str]] = []
     over: list[tuple[str, str]] = []
