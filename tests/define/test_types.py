@@ -115,31 +115,112 @@ Order.using(wrong_19=1)
 """
 
 
+FLOWS = """
+import asyncio
+from datetime import datetime
+from headway import Context, Flow, Headway, SyncFlow
+app = Headway("sqlite://")
+
+@app.job
+def pack(order: int) -> str: return ""
+
+@app.job
+async def weigh(ctx: Context, order: int) -> float: return 0.0
+
+@app.step(max_attempts=3)
+def reserve(order: int, where: str = "") -> list[str]: return []
+
+async def charge(ctx: Context, order: int) -> datetime: return datetime.now()
+
+@app.flow(queue="orders", version=3, since=1)
+async def checkout(flow: Flow, order: int, note: str = "") -> str:
+    stock = await flow.step(reserve, order, where="x")
+    stock.sort()
+    (await flow.step(charge, order)).isoformat()
+    (await flow.using(max_attempts=3).step(lambda: 1)).bit_length()
+    (await flow.call(pack, order=order)).upper()
+    label, weight = await asyncio.gather(flow.call(pack, order), flow.call(weigh, order=order))
+    label.upper(), weight.is_integer()
+    (await flow.call(plainly, order=order)).bit_length()
+    (await flow.enqueue(pack, order)).upper()
+    for child in await flow.calls([pack.build(order)], until="first"):
+        child.status.upper()
+    async with flow.saga() as saga:
+        saga.undo(reserve, order, where="x")
+    await flow.receive("payment", timeout="3d")
+    await flow.sleep_until(flow.now())
+    Flow.current().job_id.upper()
+    if order:
+        flow.restart(order, note="again")
+    await flow.step(reserve, "wrong-1")
+    (await flow.step(reserve, order)).wrong_2
+    await flow.step(charge, wrong_3=1)
+    (await flow.call(pack, order=order)).wrong_4
+    await flow.call(pack, order="wrong-5")
+    await flow.call(weigh, wrong_6=1)
+    saga.undo(reserve, "wrong-7")
+    await flow.sleep_until("wrong-8")
+    flow.wrong_9()
+    flow.fail("never paid")
+
+@app.flow
+def plainly(flow: SyncFlow, order: int) -> int:
+    flow.step(reserve, order).sort()
+    flow.call(pack, order=order).upper()
+    flow.sleep("1d")
+    with flow.saga() as saga:
+        saga.undo(reserve, order)
+    flow.step(reserve, "wrong-11")
+    flow.call(pack, wrong_12=order)
+    flow.call(checkout, order=order).upper()
+    return flow.call(weigh, order=order)  # wrong-13
+
+async def use() -> None:
+    checkout.enqueue(order=1, note="x")
+    checkout.using(unique_key="order:1").enqueue(1)
+    await checkout.aenqueue(order=1)
+    checkout.build(1)
+    plainly.enqueue(order=1)
+    checkout.signal("order:1", "payment", {"amount": 1})
+
+checkout.enqueue(order="wrong-21")
+checkout.enqueue(wrong_22=1)
+checkout.build(1, wrong_23=1)
+plainly.enqueue(order="wrong-24")
+app.flow(wrong_25=1)
+checkout.using(wrong_26=1)
+"""
+
+
 def test_type_checkers_accept_right_calls_and_refuse_wrong_ones(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    wrong = {line for line in PROGRAM.splitlines() if re.search(r"wrong.\d", line)}
+    programs = {"kinds.py": PROGRAM.splitlines(), "flows.py": FLOWS.splitlines()}
+    for name, lines in programs.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    wrong = {line for lines in programs.values() for line in lines if re.search(r"wrong.\d", line)}
     for checker in (mypy, pyright):
-        report = checker(program)
-        lines = PROGRAM.splitlines()
-        found = {lines[int(number) - 1] for number in re.findall(r"program\.py:(\d+):.*error", report)}
+        report = checker([tmp_path / name for name in programs])
+        found = {
+            programs[name][int(number) - 1]
+            for name, number in re.findall(r"(kinds\.py|flows\.py):(\d+):.*error", report)
+        }
         if checker is pyright:
-            found -= {line for line in lines if "# pyright takes" in line}
+            found -= {line for lines in programs.values() for line in lines if "# pyright takes" in line}
         assert found == wrong, f"{checker.__name__}: {found ^ wrong}\n{report}"
 
 
-def mypy(program: Path) -> str:
+def mypy(programs: list[Path]) -> str:
     # as `make check` does, so that what it found of our own modules is there already
     config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
     limit = sys.getrecursionlimit()
     try:
-        report, errors, _ = api.run([*config, str(program)])
+        report, errors, _ = api.run([*config, *map(str, programs)])
     finally:
         sys.setrecursionlimit(limit)  # mypy lifts it, and other tests count on it
     assert not errors
     return report
 
 
-def pyright(program: Path) -> str:
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--level", "error", str(program)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=program.parent).stdout
+def pyright(programs: list[Path]) -> str:
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--level", "error"]
+    folder = programs[0].parent
+    return subprocess.run([*command, *map(str, programs)], capture_output=True, text=True, cwd=folder).stdout

@@ -113,7 +113,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncAuditChainVerbs, AsyncTenantCareVerbs
         `@app.flow(queue="orders", version=2, since=1)`."""
         return self._registry.flow
 
-    step = staticmethod(flow_step)
+    step = flow_step
     """Give a function the options that it has as a step of flows: `@app.step(max_attempts=10)`."""
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
@@ -159,11 +159,14 @@ class Flow:
         wanted = Wanted(given, timed, not isinstance(names, str))
         return await self._wait(Operation("receive", f"receive:{','.join(given)}", what=wanted))
 
-    async def call(self, kind: Kind[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    @overload
+    async def call(self, kind: Kind[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def call(self, kind: Kind[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def call(self, kind: Kind[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Enqueue a job and wait for its result; raises `ChildFailed`. If the function does not wait any more, because
         it was canceled or has ended, the job is canceled, unless `flow.using(keep=True)` calls it."""
-        result: R = await self._call(kind, kind.build(*args, **kwargs))
-        return result
+        return await self._call(kind, kind.build(*args, **kwargs))
 
     async def calls(
         self,

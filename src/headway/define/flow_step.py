@@ -56,19 +56,25 @@ class StepFunction(msgspec.Struct, frozen=True, kw_only=True):
     own: dict[str, Any]  # what `@app.step` gave it
 
 
-@overload
-def flow_step(fn: F, /) -> F: ...
-@overload
-def flow_step(fn: None = None, /, **options: Any) -> Callable[[F], F]: ...
-def flow_step(fn: Any = None, /, **options: Any) -> Any:
-    """Give a function the options that it has as a step of flows; called by itself it stays a plain function."""
-    Policy(options=Options()).with_(options, "@app.step")
+class StepVerb:
+    """`@app.step` and `@app.step(max_attempts=3)`: give a function the options that it has as a step of flows; called by
+    itself it stays a plain function."""
 
-    def mark(fn: Any) -> Any:
-        setattr(fn, _MARK, options)
-        return fn
+    @overload
+    def __call__(self, fn: F, /) -> F: ...
+    @overload
+    def __call__(self, fn: None = None, /, **options: Any) -> Callable[[F], F]: ...
+    def __call__(self, fn: Any = None, /, **options: Any) -> Any:
+        Policy(options=Options()).with_(options, "@app.step")
 
-    return mark if fn is None else mark(fn)
+        def mark(fn: Any) -> Any:
+            setattr(fn, _MARK, options)
+            return fn
+
+        return mark if fn is None else mark(fn)
+
+
+flow_step = StepVerb()
 
 
 _known: dict[Any, StepFunction] = {}

@@ -27,7 +27,7 @@ from headway.model.retry import released, succeeded
 from headway.secrets import Owner, Vault
 
 P = ParamSpec("P")
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 
 _NO_OPTIONS: KindOptions = {}
 _LET_IT_SPILL = ", or let it spill: @app.job(spill=True)"

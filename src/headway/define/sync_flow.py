@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -227,10 +227,13 @@ class SyncFlow:
         """The payload of the next signal of this name; None once the time is up. Of several names: (name, payload)."""
         return self._thread.ask(lambda: self._flow.receive(names, timeout=timeout))
 
-    def call(self, kind: Kind[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    @overload
+    def call(self, kind: Kind[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def call(self, kind: Kind[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def call(self, kind: Kind[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Enqueue a job and wait for its result; raises `ChildFailed`."""
-        result: R = self._thread.ask(lambda: self._flow.call(kind, *args, **kwargs))
-        return result
+        return self._thread.ask(lambda: self._flow.call(kind, *args, **kwargs))
 
     def calls(
         self,
