@@ -57,8 +57,8 @@ class StepFunction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepVerb:
-    """`@app.step` and `@app.step(max_attempts=3)`: give a function the options that it has as a step of flows; called by
-    itself it stays a plain function."""
+    """`@app.step` and `@app.step(max_attempts=3)`: give a function the options that it has as a step of flows; called
+    by itself it stays a plain function."""
 
     @overload
     def __call__(self, fn: F, /) -> F: ...

@@ -21,15 +21,20 @@ def error_text(error: BaseException) -> str:
         message = str(error)
     except Exception as fault:
         message = f"(its message raised {type(fault).__name__})"
-    # before anything is cut: half of a secret would not be recognised
-    shown = redact_head(message, _MESSAGE_LIMIT, known())
-    message = shown if len(message) <= _MESSAGE_LIMIT else shown + " …"
+    message = shown_message(message)
     head = storable(f"{type(error).__qualname__}: {message}" if message else type(error).__qualname__)
     try:
         trace = "".join(traceback.format_exception(*handler_exc_info(error)))
     except Exception as fault:
         trace = f"(no traceback: {type(fault).__name__})"
     return _cap(head, storable(_redacted(trace)))
+
+
+def shown_message(message: str) -> str:
+    """The beginning of an error's message, without secrets."""
+    # before anything is cut: half of a secret would not be recognised
+    shown = redact_head(message, _MESSAGE_LIMIT, known())
+    return shown if len(message) <= _MESSAGE_LIMIT else shown + " …"
 
 
 def first_line(text: str) -> str:

@@ -36,6 +36,7 @@ from headway.worker.flow_desk import FlowDesk
 from headway.worker.flow_journal import FlowJournal, json_of, row_of
 from headway.worker.flow_steps import FlowSteps
 from headway.worker.flow_times import FlowTimes, due_text, moment
+from headway.worker.outcome_secrets import check_json
 
 log = logs.get_logger("headway.worker")
 
@@ -388,6 +389,7 @@ class FlowExecution:
         """Store what the function has set for others to read."""
         values = self._values()
         if values is not None and values != self._shown:
+            check_json("what flow.set sets", values, self.ctx.given)
             states = [(self.job_id, self.fence, values)]
             await self.desk.ask(self.desk.ops.set_flow_state(self.desk.worker_id(), states))
             self._shown = values
@@ -409,6 +411,7 @@ class FlowExecution:
             case None:
                 return Ended(status="succeeded", result=flow.main.result())
             case Restarted():
+                check_json("what restart gives", error.payload, self.ctx.given)
                 value = json_of({"from": 0, "payload": msgspec.Raw(error.payload.encode())})
                 await self.journal.record([self.journal.entry("forgotten", "", value=value)])
                 return Again(version=self._claimed.kind.edition.version)

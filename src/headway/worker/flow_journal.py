@@ -12,7 +12,8 @@ from headway import logs
 from headway.define.flow_run import Failed
 from headway.errors import FlowMisused, HeadwayError, LeaseLost, StoreError
 from headway.model.journal import Entry, Recorded, Row
-from headway.worker.error_text import storable
+from headway.worker.error_text import shown_message, storable
+from headway.worker.outcome_secrets import check_child
 
 if TYPE_CHECKING:
     from headway.worker.flow_execution import FlowExecution
@@ -52,6 +53,9 @@ class FlowJournal:
     async def record(self, entries: Sequence[Entry]) -> Recorded:
         """Write rows; raises `LeaseLost`, `FlowMisused` for too many, and what the store refuses."""
         self._check_size(entries)
+        for entry in entries:
+            if entry.child is not None:
+                check_child(entry.child, self._execution.ctx.given)
         first, self._first = self._first, []
         recorded = await self._execution.desk.recorder.record([*first, *entries])
         self._execution.desk.noted(recorded.at.get(self._execution.job_id, 0))
@@ -125,5 +129,5 @@ def _refused(entry: Entry, error: HeadwayError) -> Entry:
     """The row of a child that could not be enqueued."""
     value = json_of(Failed(type(error).__name__))
     return msgspec.structs.replace(
-        entry, kind="failed", value=value, error=storable(str(error)), child=None, waits=False
+        entry, kind="failed", value=value, error=storable(shown_message(str(error))), child=None, waits=False
     )

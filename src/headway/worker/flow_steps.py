@@ -27,9 +27,10 @@ from headway.model.job import Claim
 from headway.model.journal import Entry
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import backoff_ms
-from headway.worker.error_text import error_text, first_line, storable
+from headway.worker.error_text import error_text, first_line, shown_message, storable
 from headway.worker.flow_desk import FlowDesk
 from headway.worker.flow_times import due_text, moment
+from headway.worker.outcome_secrets import check_json
 
 if TYPE_CHECKING:
     from headway.worker.flow_execution import FlowExecution
@@ -144,7 +145,8 @@ class FlowSteps:
                     lost = isinstance(error, _Lost)
                     name = "StepLost" if lost else type(error).__name__.lstrip("_")
                     failed = Failed(name, self._tries[place], lost=lost)
-                    self._finish(operation, "failed", _json(failed), storable(str(error)), began)
+                    reason = storable(shown_message(str(error)))
+                    self._finish(operation, "failed", _json(failed), reason, began)
                     return
                 log.warning(
                     f"step {place} failed and is tried again in {show_ms(delay_ms)}",
@@ -214,6 +216,7 @@ class FlowSteps:
             return settled
         try:
             text = codec.encode(value, limit=self._desk.result_limit, what=f"result of step {place}")
+            check_json(f"the result of step {place}", text, ctx.given)
             if operation.decode is not None:
                 operation.decode(text.encode())  # as the function will get it
         except InvalidPayload as error:
@@ -260,6 +263,10 @@ class FlowSteps:
         ops, claim = self._desk.ops, self._execution.ctx.claim
         if what.verb == "send":
             name, payload = what.args[1:]
+            try:
+                check_json(f"the signal {name}", payload, self._execution.ctx.given)
+            except InvalidPayload as error:
+                raise _Unstorable(str(error)) from None
             # sent again after a crash, it is the same signal
             dedup_key = f"{claim.id}:{self._execution.flow.generation}:{place}"
             raw = msgspec.Raw(payload.encode())
@@ -313,7 +320,9 @@ class StepOfFlow(Context):
         await self._desk.database.arun_in(conn, self._desk.ops.settle_step(self._offer(outcome)))
 
     def _offer(self, outcome: Any) -> Entry:
-        self.offered = codec.encode(outcome, limit=self._desk.result_limit, what=f"result of step {self._place}")
+        offered = codec.encode(outcome, limit=self._desk.result_limit, what=f"result of step {self._place}")
+        check_json(f"the result of step {self._place}", offered, self.given)
+        self.offered = offered
         claim = self._flow.claim
         return Entry(job_id=claim.id, fence=claim.fence, seq=0, kind="settled", place=self._place, value=self.offered)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -25,7 +25,23 @@ def check_exposure(settlement: Settlement, given: Mapping[str, str]) -> None:
 
     It is refused, not masked: data that programs work with is stored unaltered or not at all.
     """
-    for what, field, text in _stored(settlement):
+    _check(_stored(settlement), given)
+
+
+def check_child(child: NewJob, given: Mapping[str, str]) -> None:
+    """Raises `InvalidPayload` if this job, of a flow, holds the value of a secret that its execution was given."""
+    if given:
+        _check(_of_child(child), given)
+
+
+def check_json(what: str, text: str, given: Mapping[str, str]) -> None:
+    """Raises `InvalidPayload` if this JSON, of a flow, holds the value of a secret that its execution was given."""
+    if given:
+        _check([(what, "result", text)], given)
+
+
+def _check(stored: Iterable[tuple[str, str, str]], given: Mapping[str, str]) -> None:
+    for what, field, text in stored:
         if field in _JSON:
             found = secrets.exposed(text, given)
         else:
