@@ -140,6 +140,29 @@ class Tracing:
         carries = self._carried(span) if span.get_span_context().is_valid else None
         return Attempt(span, claim if carries is None else msgspec.structs.replace(claim, trace_id=carries))
 
+    def operation(self, kind: str, place: str, *, began_ns: int | None = None) -> trace.Span:
+        """The span of one operation of a flow, below its execution's."""
+        name = place.partition("#")[0].removeprefix(f"{kind}:")
+        many = kind in ("send", "cancel") or name == kind  # a name for each job would be one for each span
+        return self._tracer.start_span(
+            kind if many else f"{kind} {name}",
+            attributes={"headway.operation": kind, "headway.place": place},
+            start_time=began_ns,
+        )
+
+    @staticmethod
+    def make_current(span: trace.Span) -> None:
+        """For the rest of this task."""
+        context.attach(trace.set_span_in_context(span))
+
+    @staticmethod
+    def end_operation(span: trace.Span, *, error: str | None, error_type: str | None) -> None:
+        """`error` as it is stored: without secrets."""
+        if error_type is not None:
+            span.set_attribute("error.type", error_type)
+            span.set_status(trace.Status(trace.StatusCode.ERROR, error))
+        span.end()
+
     def _parent(self, shared: str | None) -> context.Context | None:
         """None: whatever is current. A `traceparent` that the batch brought is the parent, unless the current span is
         of that trace already."""

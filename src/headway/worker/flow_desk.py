@@ -18,6 +18,7 @@ from headway.worker.spill import SpilledValues
 from headway.worker.threads import Threads
 
 if TYPE_CHECKING:
+    from headway.telemetry.tracing import Tracing
     from headway.worker.flow_execution import FlowExecution
 
 NEWS_S = 0.25
@@ -38,6 +39,7 @@ class FlowDesk:
         worker_id: Callable[[], str],
         result_limit: int,
         payload_limit: int,
+        tracing: Tracing | None = None,
     ) -> None:
         self.database = database
         self.ops = database.ops
@@ -47,6 +49,7 @@ class FlowDesk:
         self.worker_id = worker_id
         self.result_limit = result_limit
         self.payload_limit = payload_limit
+        self.tracing = tracing
         self.recorder = Recorder(database, worker_id=worker_id)
         self._running: dict[str, FlowExecution] = {}
         self._reads: list[tuple[str, asyncio.Future[list[Row]]]] = []

@@ -34,6 +34,7 @@ from headway.worker.error_text import error_text, first_line, storable
 from headway.worker.flow_children import FlowChildren
 from headway.worker.flow_desk import FlowDesk
 from headway.worker.flow_journal import FlowJournal, json_of, row_of
+from headway.worker.flow_spans import FlowSpans
 from headway.worker.flow_steps import FlowSteps
 from headway.worker.flow_times import FlowTimes, due_text, moment
 from headway.worker.outcome_secrets import check_json
@@ -65,6 +66,7 @@ class FlowExecution:
         self.journal = FlowJournal(self)
         # places of steps that failed and jobs that ended, also where a retry took that back: the number of that row
         self.failed_before: dict[str, int] = {}
+        self.spans = FlowSpans(desk.tracing)
         self.times = FlowTimes(desk.now)
         self.steps = FlowSteps(self, claimed.edition.steps_at_once)
         self._claimed = claimed
@@ -202,6 +204,7 @@ class FlowExecution:
     def _begin_asked(self) -> None:
         for operation in self.flow.take_new():
             place = operation.place
+            self.spans.asked(place)
             match operation.kind:
                 case "step":
                     self.steps.add(operation)
@@ -327,6 +330,8 @@ class FlowExecution:
             if flow.is_over:
                 break
             self.times.drop(entry.place)  # of a receive that had a timeout
+            if (answered := flow.asked.get(entry.place)) is not None:
+                self.spans.answered(answered, entry)
             flow.deliver(row_of(entry, at))
             await self._advance()
             await self._give_up_left()

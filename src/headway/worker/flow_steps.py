@@ -122,6 +122,10 @@ class FlowSteps:
         """Try a step until it has an answer, or its next try is some time away."""
         place = operation.place
         began = time.monotonic()
+        spans = self._execution.spans
+        span = spans.begin_step(operation)
+        failed: str | None = None
+        reason: str | None = None
         try:
             while True:
                 try:
@@ -144,9 +148,8 @@ class FlowSteps:
                 if delay_ms is None:
                     lost = isinstance(error, _Lost)
                     name = "StepLost" if lost else type(error).__name__.lstrip("_")
-                    failed = Failed(name, self._tries[place], lost=lost)
-                    reason = storable(shown_message(str(error)))
-                    self._finish(operation, "failed", _json(failed), reason, began)
+                    reason, failed = storable(shown_message(str(error))), name
+                    self._finish(operation, "failed", _json(Failed(name, self._tries[place], lost=lost)), reason, began)
                     return
                 log.warning(
                     f"step {place} failed and is tried again in {show_ms(delay_ms)}",
@@ -165,6 +168,7 @@ class FlowSteps:
         except Exception as error:  # its lease is lost, or its journal is full
             self._execution.broken = error
         finally:
+            spans.end_step(span, error=reason, error_type=failed)
             if self._running.get(place) is asyncio.current_task():
                 del self._running[place]
             self._execution.news.set()

@@ -115,6 +115,7 @@ class Runner:
             worker_id=worker_id,
             result_limit=result_limit,
             payload_limit=state_limit,
+            tracing=tracing,
         )
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False

@@ -30,16 +30,17 @@ def begin_span(tracing: Tracing, run: Execution) -> None:
             run.span = tracing.begin(run.claim, step=None, worker_id=run.worker_id)
         run.claim = run.span.claim
     except Exception as error:
-        _tell(error)
+        tell(error)
 
 
 def end_span(span: Attempt, outcome: Settlement | None) -> None:
     try:
         span.end(outcome, "given back" if outcome is None else name_of(outcome))
     except Exception as error:
-        _tell(error)
+        tell(error)
 
 
-def _tell(error: Exception) -> None:
+def tell(error: Exception) -> None:
+    """Log it, but not for each span."""
     if _says():
         log.warning("a span could not be written: the job is not affected", exc_info=error)
