@@ -144,15 +144,16 @@ class FlowMisused(HeadwayError):
 
 class StepFailed(HeadwayError):
     """A step of a flow failed for good: `place` is which one, `kind` the name of its last error, `reason` that error's
-    text, `tries` how often it was tried. The same in every replay."""
+    text, `tries` how often it was tried, `trace` where the last try raised it. The same in every replay."""
 
-    def __init__(self, place: str, *, kind: str, reason: str, tries: int, seq: int = 0) -> None:
+    def __init__(self, place: str, *, kind: str, reason: str, tries: int, trace: str = "", seq: int = 0) -> None:
         times = "" if tries == 1 else f" {tries} times"
         super().__init__(f"step {place} failed{times}: {kind}{f': {reason}' if reason else ''}")
         self.place = place
         self.kind = kind
         self.reason = reason
         self.tries = tries
+        self.trace = trace
         self.seq = seq
 
 

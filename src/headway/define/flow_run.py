@@ -115,12 +115,13 @@ class Ended(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of a `failed` row; its reason is the row's error."""
 
     kind: str
     tries: int = 1
     lost: bool = False
+    trace: str = ""
 
 
 class FlowRun:
@@ -319,7 +320,14 @@ def _value(row: Row, operation: Operation) -> Any:
         case "failed":
             failed = msgspec.json.decode(row.value or b'{"kind":"Exception"}', type=Failed)
             error = StepLost if failed.lost else StepFailed
-            raise error(row.place, kind=failed.kind, reason=row.error or "", tries=failed.tries, seq=row.seq)
+            raise error(
+                row.place,
+                kind=failed.kind,
+                reason=row.error or "",
+                tries=failed.tries,
+                trace=failed.trace,
+                seq=row.seq,
+            )
         case "signal":
             signaled = msgspec.json.decode(row.value or b"", type=Signaled)
             payload = codec.decode(signaled.payload, what="signal")

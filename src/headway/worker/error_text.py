@@ -10,6 +10,8 @@ from headway.logs import known
 from headway.secrets import redact, redact_head, redact_tail
 
 ERROR_LIMIT = 16_384  # bytes
+TRACE_AFTER = "\n\n"
+"""Between an error's message and its traceback."""
 _MESSAGE_LIMIT = 4_096
 _TRACE_LIMIT = 262_144
 _OWN_FOLDER = str(Path(__file__).parent)

@@ -30,7 +30,7 @@ from headway.errors import (
 from headway.model.duration import show_ms
 from headway.model.journal import ANSWERS, CANCEL, CHILD, Entry, FlowNews, Row, effective, starts_from
 from headway.model.signal import Received
-from headway.worker.error_text import error_text, first_line, storable
+from headway.worker.error_text import TRACE_AFTER, error_text, first_line, storable
 from headway.worker.flow_children import FlowChildren
 from headway.worker.flow_desk import FlowDesk
 from headway.worker.flow_journal import FlowJournal, json_of, row_of
@@ -431,11 +431,11 @@ class FlowExecution:
         cause = _failed_operation(error)
         if flow.undone:
             await self._cut(0)
-            return Ended(status="failed", error=error_text(error))
+            return Ended(status="failed", error=_text_of(error))
         if cause is not None:
             await self._cut(cause)
             log.warning("a flow is dead: an operation of it failed", error=first_line(str(error)), **self.fields())
-            return Ended(status="dead", error=error_text(error))
+            return Ended(status="dead", error=_text_of(error))
         if isinstance(error, FlowMisused | InvalidPayload):
             return Ended(status="dead", error=error_text(error))
         raise error
@@ -464,6 +464,14 @@ class FlowExecution:
             "worker_id": self.ctx.worker_id,
             "trace_id": claim.trace,
         }
+
+
+def _text_of(error: BaseException) -> str:
+    """For a failed step with where that raised: where the flow waited for it tells less."""
+    text = error_text(error)
+    if not isinstance(error, StepFailed) or not error.trace:
+        return text
+    return f"{text.partition(TRACE_AFTER)[0]}{TRACE_AFTER}{error.trace}"
 
 
 def _failed_operation(error: BaseException | None) -> int | None:

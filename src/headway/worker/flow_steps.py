@@ -27,7 +27,7 @@ from headway.model.job import Claim
 from headway.model.journal import Entry
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import backoff_ms
-from headway.worker.error_text import error_text, first_line, shown_message, storable
+from headway.worker.error_text import TRACE_AFTER, error_text, first_line, shown_message, storable
 from headway.worker.flow_desk import FlowDesk
 from headway.worker.flow_times import due_text, moment
 from headway.worker.outcome_secrets import check_json
@@ -149,7 +149,9 @@ class FlowSteps:
                     lost = isinstance(error, _Lost)
                     name = "StepLost" if lost else type(error).__name__.lstrip("_")
                     reason, failed = storable(shown_message(str(error))), name
-                    self._finish(operation, "failed", _json(Failed(name, self._tries[place], lost=lost)), reason, began)
+                    trace = error_text(error).partition(TRACE_AFTER)[2][-_ERROR_LIMIT:]
+                    value = _json(Failed(name, self._tries[place], lost, trace))
+                    self._finish(operation, "failed", value, reason, began)
                     return
                 log.warning(
                     f"step {place} failed and is tried again in {show_ms(delay_ms)}",
