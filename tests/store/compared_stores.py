@@ -12,7 +12,20 @@ from headway.clock import EARLIEST, LATEST, from_micros
 from headway.model.error_groups import ErrorFilter, by_row_key
 from headway.model.stats import COUNTS
 
-TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
+TABLES = (
+    "jobs",
+    "attempts",
+    "workers",
+    "queues",
+    "audit",
+    "holds",
+    "edges",
+    "groups",
+    "limits",
+    "buckets",
+    "signals",
+    "flow_journal",
+)
 STATS = ("stat_deltas", "stats", "error_deltas", "errors", "job_errors")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
