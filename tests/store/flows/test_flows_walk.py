@@ -49,6 +49,7 @@ class Flows(RuleBasedStateMachine):
             self.known[side.db.dialect] = {}
         for _ in range(2):
             self.register()
+        self.enqueue(2)
 
     def register(self) -> None:
         worker = self.sides[0].db.worker(lease_ms=10**12)
@@ -341,14 +342,41 @@ class Flows(RuleBasedStateMachine):
         self.register()
         self.compare()
 
+    # more of what makes the rules above interesting
+
+    @precondition(lambda self: self.flows("waiting", "queued"))
+    @rule(
+        data=st.data(),
+        kinds=rows_of,
+        to=st.sampled_from(["waiting", "waiting", "dead", "failed"]),
+        cut=st.integers(0, 4),
+    )
+    def live(self, data: st.DataObject, kinds: list[str], to: str, cut: int) -> None:
+        """A signal comes, the flow runs, records it, and parks or ends; then somebody accepts or retries it."""
+        flow = data.draw(st.sampled_from(self.flows("waiting", "queued")), label="flow")
+        self.both(lambda db: len(db.signal_all([new_signal(flow, name) for name in NAMES])))
+        if self.jobs("queued"):
+            self.claim(data, 100)
+        for _ in self.running():
+            self.hear_news(data)
+            self.record(data, ["signal", *kinds], False)
+        if self.running():
+            self.settle(data, to, ["a"], 5_000, cut)
+        if to == "waiting" and self.flows("waiting"):
+            self.accept(data, cut)
+        elif self.jobs(*FINISHED):
+            self.retry(data)
+
     # time
 
+    @precondition(lambda self: self.jobs("scheduled") or any(job.deadline_at for job in self.jobs("waiting")))
     @rule(by=st.sampled_from([1, 3, 6]))
     def tick(self, by: int) -> None:
         self.clock.advance(by)
         self.both(lambda db: db.promote().queued)
         self.compare()
 
+    @precondition(lambda self: len(self.jobs(*FINISHED)) > 3)
     @rule(status=st.sampled_from(FINISHED))
     def prune(self, status: str) -> None:
         self.clock.advance(1)
@@ -399,4 +427,4 @@ def machine(both_stores, clock, make_db):
 
 
 def test_both_stores_do_the_same_with_flows(machine, random_walk):
-    random_walk(machine, examples=5, full=50)
+    random_walk(machine, examples=4, full=50)
