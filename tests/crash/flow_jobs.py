@@ -6,9 +6,9 @@ import asyncio
 import time
 
 from headway import Context, Flow, SyncFlow
-from tests.crash.crash_jobs import SOON, app, kinds, note
+from tests.crash.crash_jobs import SOON, app, gate_of, is_open, kinds, note
 
-__all__ = ["app", "carry", "carry_plainly"]
+__all__ = ["app", "carry", "carry_plainly", "pass_gate"]
 
 
 async def move(ctx: Context, arg: str) -> str:
@@ -61,3 +61,21 @@ def carry_plainly(flow: SyncFlow, number: int) -> str:
     assert at == "a>move_plainly>move_plainly#2>move_plainly#3>move_plainly#4", at
     assert flow.call(count, number=number) == number + 1
     return str(number)
+
+
+async def through(ctx: Context, gates: list[str]) -> int:
+    note("start", ctx.job_id, ctx.fence)
+    while not is_open(gate_of(ctx, gates)):
+        await asyncio.sleep(0.02)
+    note("end", ctx.job_id, ctx.fence)
+    return ctx.fence
+
+
+@kinds.flow(queue="main", backoff=SOON)
+async def pass_gate(flow: Flow, gates: list[str]) -> list[int]:
+    """The first execution waits at a gate; what comes behind it has effects."""
+    passed = await flow.step(through, gates)
+    counted = await flow.call(count, number=passed)
+    await flow.enqueue(count, number=100)
+    signaled = await flow.receive("go")
+    return [passed, counted, signaled]

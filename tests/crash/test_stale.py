@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from headway.errors import NotFound
 from tests.crash.crash_jobs import gated, gated_once, gated_plain, work
 from tests.crash.crash_site import CrashSite
+from tests.crash.flow_jobs import pass_gate
 from tests.crash.processes import Process, state_of, until
 
 
@@ -104,6 +105,35 @@ def test_a_worker_that_is_declared_dead_loses_its_jobs_long_before_its_lease(sit
     hello = app.enqueue(work.build()).id
     assert app.result(hello, timeout=60).status == "succeeded"  # it works on
     assert rows.of([stuck, lost]) == before
+
+
+def test_a_stale_worker_records_nothing_of_its_flows(site: CrashSite) -> None:
+    """Its step ends after another worker has the flow: no row, no child, no signal taken."""
+    app, fleet, ledger = site.app, site.fleet, site.ledger
+    stale = fleet.worker(app="flow_jobs").started()
+    jobs = [app.enqueue(pass_gate.build(gates=["stale", "heir"])).id for _ in range(3)]
+    until(lambda: len(ledger.of("start")) == 3, "the stale worker is at the gate with all")
+    _suspend(stale, site)
+    heir = fleet.worker(app="flow_jobs").started()
+    until(lambda: len(ledger.of("start")) == 6, "the heir is there, too")
+    fleet.open_gate("stale")
+    before = [app.journal(job_id) for job_id in jobs]
+    stale.signal(signal.SIGCONT)
+    stale.says("starting over under a new id")
+    until(lambda: {entry.pid for entry in ledger.of("end")} == {stale.pid}, "its steps end")
+    stale.signal(signal.SIGTERM)
+    stale.ended()
+    assert [app.journal(job_id) for job_id in jobs] == before
+    assert app.jobs(kind="count") == []
+
+    for job_id in jobs:
+        app.signal(job_id, "go", 7)
+    fleet.open_gate("heir")
+    for job_id in jobs:
+        assert app.result(job_id, timeout=180).value == [2, 3, 7]
+        assert [row.fence for row in app.journal(job_id) if row.place == "through"] == [2]
+    assert len(app.jobs(kind="count")) == 6
+    assert heir.code is None
 
 
 def _suspend(process: Process, site: CrashSite) -> None:
