@@ -29,6 +29,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     name: str | None = None
     retry_if: RetryIf | None = None
+    given: dict[str, Any] = {}  # what `flow.using` set of it
+
+    def using(self, given: dict[str, Any]) -> Policy:
+        """This policy, overridden by what `flow.using` got."""
+        return msgspec.structs.replace(self.with_(given, "flow.using"), given={**self.given, **given})
+
+    def under(self, own: dict[str, Any], where: str) -> Policy:
+        """This policy, overridden by a step's own where `flow.using` set nothing else."""
+        return self.with_({**own, **self.given}, where)
 
     def with_(self, given: dict[str, Any], where: str) -> Policy:
         """This policy, overridden by what was given; raises `InvalidJob`."""
@@ -40,7 +49,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidJob(f"{where}: name={name!r} is not the name of a step: give a text without : and $")
         own = {option: value for option, value in given.items() if option not in ("name", "retry_if")}
         options = overlaid(self.options, kind_options(own, where), own) if own else self.options
-        return Policy(options=options, name=name, retry_if=retry_if)
+        return Policy(options=options, name=name, retry_if=retry_if, given=self.given)
 
 
 class StepFunction(msgspec.Struct, frozen=True, kw_only=True):
