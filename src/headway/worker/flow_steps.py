@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 log = logs.get_logger("headway.worker")
 
-_IN_MEMORY_MS = 1_000
 _ERROR_LIMIT = 4_000  # characters of a try's error: the last one is kept whole
 _LOST = "it had begun when its worker was lost, and may not run twice: whether it happened is not known"
 
@@ -72,7 +71,9 @@ class FlowSteps:
             self._finished.append(Finished(operation, "done", value, None, None))
             self._execution.news.set()
             return
-        tried = notes(operation.place, "tried")
+        # those before a failure that a retry took back do not count
+        since = self._execution.failed_before.get(operation.place, 0)
+        tried = [row for row in notes(operation.place, "tried") if row.seq > since]
         self._tries[operation.place] = len(tried)
         if tried and (until := moment(tried[-1])) > self._desk.now():
             self._execution.times.set_at(operation.place, until)
@@ -118,54 +119,53 @@ class FlowSteps:
             task.cancel()
 
     async def _run(self, operation: Operation) -> None:
-        """Try a step until it has an answer, or its next try is some time away."""
+        """Try a step once: then it has an answer, or a time for its next try."""
         place = operation.place
         began = time.monotonic()
         try:
-            while True:
-                try:
-                    value = await self._attempt(operation)
-                except asyncio.CancelledError:
-                    task = asyncio.current_task()
-                    if task is not None and task.cancelling():
-                        raise
-                    error: Exception = RuntimeError("it raised CancelledError, though nobody canceled it")
-                except Exception as raised:
-                    if isinstance(raised, LeaseLost):
-                        raise
-                    error = raised
-                else:
-                    self._finish(operation, "done", value, None, began)
-                    return
-                if not isinstance(error, Snooze):
-                    self._tries[place] += 1
-                delay_ms = await self._delay_ms(operation.what.policy, error, self._tries[place])
-                if delay_ms is None:
-                    lost = isinstance(error, _Lost)
-                    name = "StepLost" if lost else type(error).__name__.lstrip("_")
-                    failed = Failed(name, self._tries[place], lost=lost)
-                    self._finish(operation, "failed", _json(failed), storable(str(error)), began)
-                    return
-                log.warning(
-                    f"step {place} failed and is tried again in {show_ms(delay_ms)}",
-                    error=first_line(error_text(error)),
-                    **self._execution.fields(),
+            try:
+                value = await self._attempt(operation)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                await self._failed(
+                    operation, RuntimeError("it raised CancelledError, though nobody canceled it"), began
                 )
-                due = self._desk.now() + delay_ms / 1_000
-                text = storable(error_text(error))[-_ERROR_LIMIT:]
-                if not isinstance(error, Snooze):
-                    journal = self._execution.journal
-                    await journal.record([journal.entry("tried", place, value=due_text(due), error=text)])
-                if delay_ms > _IN_MEMORY_MS:
-                    self._execution.times.set_at(place, due, noted=not isinstance(error, Snooze))
-                    return
-                await asyncio.sleep(delay_ms / 1_000)
+            except LeaseLost:
+                raise
+            except Exception as error:
+                await self._failed(operation, error, began)
+            else:
+                self._finish(operation, "done", value, None, began)
         except Exception as error:  # its lease is lost, or its journal is full
             self._execution.broken = error
         finally:
             if self._running.get(place) is asyncio.current_task():
                 del self._running[place]
             self._execution.news.set()
+
+    async def _failed(self, operation: Operation, error: Exception, began: float) -> None:
+        place, charged = operation.place, not isinstance(error, Snooze)
+        self._tries[place] += charged
+        delay_ms = await self._delay_ms(operation.what.policy, error, self._tries[place])
+        if delay_ms is None:
+            lost = isinstance(error, _Lost)
+            name = "StepLost" if lost else type(error).__name__.lstrip("_")
+            failed = Failed(name, self._tries[place], lost=lost)
+            self._finish(operation, "failed", _json(failed), storable(str(error)), began)
+            return
+        log.warning(
+            f"step {place} failed and is tried again in {show_ms(delay_ms)}",
+            error=first_line(error_text(error)),
+            **self._execution.fields(),
+        )
+        due = self._desk.now() + delay_ms / 1_000
+        if charged:
+            text = storable(error_text(error))[-_ERROR_LIMIT:]
+            journal = self._execution.journal
+            await journal.record([journal.entry("tried", place, value=due_text(due), error=text)])
+        self._execution.times.set_at(place, due, noted=charged)
 
     def _finish(
         self, operation: Operation, kind: Literal["done", "failed"], value: str, error: str | None, began: float
