@@ -227,11 +227,20 @@ class FlowExecution:
     # what comes of it
 
     async def _answers(self) -> list[Entry]:
-        """The answers that are there now, in the order of delivery, and what has to be written before others come."""
+        """The answers that are there now, in the order of delivery, and what has to be written before others come.
+
+        A signal is consumed by its row, so it goes first and is the only one: an answer before it might make the
+        function give it up. A time that came before it goes before it."""
         flow = self.flow
         entries: list[Entry] = []
-        if flow.canceled_at is None and (cancel := self._take((CANCEL,))) is not None:
+        cancel = self._cancel() if flow.canceled_at is None else None
+        received = self._wanted() if cancel is None else None
+        sent_s = None if received is None else received[0].sent_at / 1_000_000
+        if cancel is not None:
             entries.append(self.journal.entry("cancel", CANCEL, value=json_of(cancel.payload), signal=cancel.id))
+        elif received is not None and not self.times.is_due(by=sent_s):
+            entries.append(self._receive(*received))
+        goes_first = bool(entries)
         for finished in self.steps.take_finished():
             operation = finished.operation
             if flow.asked.get(operation.place) is operation:
@@ -250,25 +259,26 @@ class FlowExecution:
             entry = self._answer_to(operation)
             if entry is not None:
                 entries.append(entry)
-        answered = {entry.place for entry in entries}
-        for place in self.times.expired():
-            operation_due = flow.asked.get(place)
-            if operation_due is None or place in answered:
-                continue
-            if operation_due.kind == "step":
-                self.steps.again(operation_due)
-            else:
-                entries.append(self.journal.entry("timer", place, print=operation_due.print))
+        if not goes_first:
+            entries += self._expired(by=sent_s)
+        if not entries and received is not None:
+            entries.append(self._receive(*received))
+        return entries
+
+    def _expired(self, *, by: float | None) -> list[Entry]:
+        """Answers to what is due by now and by then; steps are tried again."""
+        entries = []
+        for place in self.times.expired(by=by):
+            operation = self.flow.asked.get(place)
+            if operation is not None and operation.kind == "step":
+                self.steps.again(operation)
+            elif operation is not None:
+                entries.append(self.journal.entry("timer", place, print=operation.print))
         return entries
 
     def _answer_to(self, operation: Operation) -> Entry | None:
         place, fingerprint = operation.place, operation.print
         match operation.kind:
-            case "receive":
-                signal = self._take(operation.what.names)
-                if signal is not None:
-                    value = json_of(Signaled(signal.name, msgspec.Raw(json_of(signal.payload).encode())))
-                    return self.journal.entry("signal", place, value=value, print=fingerprint, signal=signal.id)
             case "call" if not self._children.is_called(place):
                 child = self._children.new(place, operation.what.job)
                 value = json_of({"id": child.id, "kind": child.kind})
@@ -283,12 +293,24 @@ class FlowExecution:
                 )
         return None
 
-    def _take(self, names: Sequence[str]) -> Received | None:
-        for signal in self._inbox:
-            if signal.name in names and signal.id not in self._taken:
-                self._taken.add(signal.id)
-                return signal
-        return None
+    def _cancel(self) -> Received | None:
+        return next((signal for signal in self._inbox if signal.name == CANCEL), None)
+
+    def _wanted(self) -> tuple[Received, Operation] | None:
+        """The earliest signal that the function waits for, and the first operation that waits for it."""
+        wanted: dict[str, Operation] = {}
+        for operation in self.flow.asked.values():
+            if operation.kind == "receive":
+                wanted.update({name: operation for name in operation.what.names if name not in wanted})
+        if not wanted:
+            return None
+        unread = (signal for signal in self._inbox if signal.name in wanted and signal.id not in self._taken)
+        return next(((signal, wanted[signal.name]) for signal in unread), None)
+
+    def _receive(self, signal: Received, operation: Operation) -> Entry:
+        self._taken.add(signal.id)
+        value = json_of(Signaled(signal.name, msgspec.Raw(json_of(signal.payload).encode())))
+        return self.journal.entry("signal", operation.place, value=value, print=operation.print, signal=signal.id)
 
     def take_news(self, news: FlowNews) -> None:
         """What is in its inbox now."""
