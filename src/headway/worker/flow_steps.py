@@ -20,11 +20,11 @@ from headway.define.flow_kind import FlowContext
 from headway.define.flow_run import Failed, Internal, Operation
 from headway.define.flow_step import Policy
 from headway.define.signals import signal_to
-from headway.errors import FlowMisused, HeadwayError, InvalidPayload, LeaseLost, StepFailed
-from headway.model import codec
+from headway.errors import FlowMisused, HeadwayError, InvalidPayload, LeaseLost, StepFailed, StoreError
+from headway.model import codec, refusals
 from headway.model.duration import show_ms, to_ms
 from headway.model.job import Claim
-from headway.model.journal import Entry
+from headway.model.journal import CANCEL, Entry
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import backoff_ms
 from headway.worker.error_text import error_text, first_line, storable
@@ -148,7 +148,8 @@ class FlowSteps:
     async def _failed(self, operation: Operation, error: Exception, began: float) -> None:
         place, charged = operation.place, not isinstance(error, Snooze)
         self._tries[place] += charged
-        delay_ms = await self._delay_ms(operation.what.policy, error, self._tries[place])
+        refused = isinstance(operation.what, Internal) and not isinstance(error, StoreError)
+        delay_ms = None if refused else await self._delay_ms(operation.what.policy, error, self._tries[place])
         if delay_ms is None:
             lost = isinstance(error, _Lost)
             name = "StepLost" if lost else type(error).__name__.lstrip("_")
@@ -266,11 +267,19 @@ class FlowSteps:
             signal = signal_to(what.args[0], name, raw, dedup_key=dedup_key, limit=self._desk.payload_limit)
             await self._desk.ask(ops.signal([msgspec.structs.replace(signal, tenant_id=claim.tenant_id)]))
         else:
-            op = ops.cancel(
-                [what.args[0]], reason=f"canceled by flow {claim.id}", tenant_id=claim.tenant_id, actor=None
-            )
-            await self._desk.ask(op)
+            await self._cancel(what.args[0], again="#" in place)
         return "null"
+
+    async def _cancel(self, job_id: str, *, again: bool) -> None:
+        """Cancel a job; not once more after a crash, since a second cancel ends a flow before it has undone things."""
+        ops, claim = self._desk.ops, self._execution.ctx.claim
+        reason = f"canceled by flow {claim.id}"
+        signals = await self._desk.ask(ops.signals(job_id, tenant_id=claim.tenant_id))
+        if not again and any(each.name == CANCEL and each.payload == reason for each in signals):
+            return
+        found = await self._desk.ask(ops.cancel([job_id], reason=reason, tenant_id=claim.tenant_id, actor=None))
+        if not found:
+            raise refusals.cancel_of_nobody(job_id)
 
 
 class StepOfFlow(Context):
