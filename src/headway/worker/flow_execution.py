@@ -104,7 +104,8 @@ class FlowExecution:
 
     def _begin(self, rows: Sequence[Row]) -> tuple[Any, float]:
         """Read the journal; gives the function, ready to be called, and when the flow began."""
-        self.journal.begin(rows)
+        counted = effective(rows)
+        self.journal.begin(rows, counted)
         self.failed_before = {row.place: row.seq for row in rows if row.kind == "failed"}
         payload, seed = self.ctx.claim.payload, self.job_id
         for row in rows:
@@ -112,7 +113,7 @@ class FlowExecution:
                 seed = f"{self.job_id} {row.seq}"
                 again = msgspec.json.decode(row.value or b"{}", type=dict[str, msgspec.Raw])
                 payload = bytes(again["payload"]).decode() if "payload" in again else payload
-        self.flow = flow = FlowRun(self.job_id, self._claimed.version, effective(rows), seed=seed)
+        self.flow = flow = FlowRun(self.job_id, self._claimed.version, counted, seed=seed)
         if self._claimed.checkpoint.state:
             flow.values = msgspec.json.decode(self._claimed.checkpoint.state, type=dict[str, msgspec.Raw])
         self._shown = self._values()

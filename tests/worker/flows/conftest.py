@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from headway import Headway
 from tests.worker_harness import WorkerHarness
 
 
@@ -13,3 +15,12 @@ from tests.worker_harness import WorkerHarness
 def still(store: Any) -> WorkerHarness:
     """A harness whose store's time stands still until `clock.advance`; less than a second passes by itself."""
     return WorkerHarness(store)
+
+
+@pytest.fixture
+def app(live_store: Any) -> Iterator[Headway]:
+    """An application on a database of each store in turn."""
+    where = live_store.url if live_store.dialect == "postgres" else f"sqlite:///{live_store.path}"
+    app = Headway(where)
+    yield app
+    app.close()
