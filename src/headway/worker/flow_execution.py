@@ -114,6 +114,7 @@ class FlowExecution:
                 again = msgspec.json.decode(row.value or b"{}", type=dict[str, msgspec.Raw])
                 payload = bytes(again["payload"]).decode() if "payload" in again else payload
         self.flow = flow = FlowRun(self.job_id, self._claimed.version, counted, seed=seed)
+        flow.was_here = self._claimed.was_parked(rows)
         if self._claimed.checkpoint.state:
             flow.values = msgspec.json.decode(self._claimed.checkpoint.state, type=dict[str, msgspec.Raw])
         self._shown = self._values()
@@ -345,6 +346,7 @@ class FlowExecution:
             if flow.is_over:
                 break
             self.times.drop(entry.place)  # of a receive that had a timeout
+            flow.was_here = False
             flow.deliver(row_of(entry, at))
             await self._advance()
             await self._give_up_left()
