@@ -332,13 +332,13 @@ class FlowExecution:
         dues = self.times.unnoted(beyond_s=IN_MEMORY_S, among=flow.asked)
         entries, recorded = await self.journal.answers(entries, dues)
         at = from_micros(recorded.at[self.job_id])
+        ids = {each.child.id: recorded.children.get(each.child.id, each.child.id) for each in entries if each.child}
+        for entry in entries:  # first: an answer may make the function give one up
+            if entry.kind == "called" and entry.child is not None:
+                self._children.called(entry.place, ids[entry.child.id], asked=entry.child.id)
         for entry in entries:
             if entry.child is not None:
-                real = recorded.children.get(entry.child.id, entry.child.id)
-                if entry.kind == "called":
-                    self._children.called(entry.place, real, asked=entry.child.id)
-                    continue
-                entry = msgspec.structs.replace(entry, value=json_of({"id": real}))
+                entry = msgspec.structs.replace(entry, value=json_of({"id": ids[entry.child.id]}))
             if entry.kind == "failed":
                 self._children.refused(entry.place)
             if entry.kind not in ANSWERS:

@@ -344,3 +344,32 @@ def test_a_promise_is_resolved_once_and_read_by_many(harness: WorkerHarness) -> 
     harness.drain()
     assert harness.get(job_id).result == [100] * 4
     assert [each.name for each in harness.signals(job_id)] == ["paid", "go"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("met", [True, False])
+def test_a_call_that_is_given_up_as_it_begins_is_left(harness: WorkerHarness, at_once: bool, met: bool) -> None:
+    """Its own job is canceled; one that it met by its key goes on, and does not wake it."""
+
+    @harness.job(queue="elsewhere")
+    def child() -> None: ...
+
+    @harness.flow
+    async def f(flow: Flow) -> None:
+        started = asyncio.create_task(flow.call(child.using(unique_key="k")))
+        await flow.receive("enough")
+        started.cancel()
+        await flow.receive("go")
+
+    if met:
+        harness.enqueue(child.using(unique_key="k").build())
+    (job_id,) = harness.enqueue(f.build())
+    if not at_once:
+        harness.drain()
+    harness.signal(job_id, "enough")
+    harness.drain()
+    executions = len(harness.attempts(job_id))
+    harness.drain(queues=ELSEWHERE)
+    harness.drain()
+    assert [job.status for job in harness.find(kind="child")] == ["succeeded" if met else "canceled"]
+    assert (harness.get(job_id).status, len(harness.attempts(job_id))) == ("waiting", executions)
