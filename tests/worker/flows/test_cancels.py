@@ -52,6 +52,39 @@ def test_a_saga_that_is_killed_in_the_middle_undoes_each_once_in_reverse(
     assert len(records) > killed_after
 
 
+@pytest.mark.parametrize("killed_after", range(1, 6))
+def test_a_canceled_saga_that_is_killed_undoes_each_once_in_reverse(harness: WorkerHarness, killed_after: int) -> None:
+    """Killed right after the cancel was recorded, or an undo, or what a retry forgets."""
+    did: list[str] = []
+    store = FaultyStore(harness.store)
+    records: list[object] = []
+
+    def dies(op: Any) -> bool:
+        if op.steps.__qualname__.startswith("RecordVerbs.record"):
+            records.append(op)
+            if len(records) == killed_after:
+                harness.sql(STEAL)
+                return True
+        return False
+
+    store.loses_answer = dies
+
+    @harness.flow(max_attempts=1)
+    async def trip(flow: Flow) -> None:
+        async with flow.saga() as saga:
+            for what in ("flight", "car", "hotel"):
+                await flow.step(did.append, what)
+                saga.undo(did.append, f"not {what}")
+            await flow.receive("never")
+
+    (job_id,) = harness.enqueue(trip.build())
+    harness.drain()
+    harness.cancel(job_id)
+    harness.while_working(harness.worker(store=store), lambda: harness.until_status(job_id, "canceled"))
+    assert did == ["flight", "car", "hotel", "not hotel", "not car", "not flight"]
+    assert len(records) > killed_after
+
+
 def test_an_undo_that_fails_parks_and_goes_on_where_it_was(still: WorkerHarness, clock: Any) -> None:
     did: list[str] = []
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from headway import Flow
+from headway import Flow, Headway
+from headway.errors import NotFound
+from headway.testing import drain
 from tests.worker_harness import FaultyStore, WorkerHarness
 
 
@@ -158,3 +160,27 @@ def test_a_canceled_sleep_sleeps_only_the_rest_when_it_is_retried(still: WorkerH
     clock.advance("61m")
     still.drain()
     assert still.get(job_id).result == "slept"
+
+
+def test_whoever_starts_it_or_finds_it_running_signals_it_by_its_key(app: Headway) -> None:
+    """Started if it is absent, told in any case, and told once by each request."""
+
+    @app.flow
+    async def cart(flow: Flow) -> list[str]:
+        items: list[str] = []
+        while (item := await flow.receive("add")) != "pay":
+            items.append(item)
+        return items
+
+    keyed = cart.using(unique_key="ada")
+    ids = []
+    for request, item in (("r1", "tea"), ("r1", "tea"), ("r2", "salt"), ("r3", "pay"), ("r4", "rice"), ("r5", "pay")):
+        ids.append(keyed.enqueue().id)
+        cart.signal("ada", "add", item, dedup_key=request)
+        if item == "pay":
+            drain(app)
+    first, second = sorted(set(ids))
+    assert ids == [first] * 4 + [second] * 2
+    assert [app.result(job_id).value for job_id in (first, second)] == [["tea", "salt"], ["rice"]]
+    with pytest.raises(NotFound):
+        cart.signal("ada", "add", "too late")
