@@ -60,7 +60,7 @@ class FlowExecution:
         self.job_id = ctx.job_id
         self.fence = ctx.fence
         self.news = asyncio.Event()  # something may have come
-        self.broken: Exception | None = None  # what ends this execution, from one of its steps
+        self.broken: BaseException | None = None  # what ends this execution, from one of its steps
         self.journal = FlowJournal(self)
         self.failed_before: dict[str, int] = {}  # places of steps that failed, until a retry took that back: when
         self.times = FlowTimes(desk.now)

@@ -119,7 +119,8 @@ class FlowSteps:
             task.cancel()
 
     async def _run(self, operation: Operation) -> None:
-        """Try a step once: then it has an answer, or a time for its next try."""
+        """Try a step once: then it has an answer, or a time for its next try. Whatever it raises ends here, SystemExit
+        included."""
         place = operation.place
         began = time.monotonic()
         try:
@@ -134,18 +135,20 @@ class FlowSteps:
                 )
             except LeaseLost:
                 raise
-            except Exception as error:
+            except BaseException as error:
                 await self._failed(operation, error, began)
             else:
                 self._finish(operation, "done", value, None, began)
-        except Exception as error:  # its lease is lost, or its journal is full
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # its lease is lost, or its journal is full
             self._execution.broken = error
         finally:
             if self._running.get(place) is asyncio.current_task():
                 del self._running[place]
             self._execution.news.set()
 
-    async def _failed(self, operation: Operation, error: Exception, began: float) -> None:
+    async def _failed(self, operation: Operation, error: BaseException, began: float) -> None:
         place, charged = operation.place, not isinstance(error, Snooze)
         self._tries[place] += charged
         refused = isinstance(operation.what, Internal) and not isinstance(error, StoreError)
@@ -174,7 +177,7 @@ class FlowSteps:
         took_ms = round((time.monotonic() - began) * 1_000)
         self._finished.append(Finished(operation, kind, value, error, took_ms))
 
-    async def _delay_ms(self, policy: Policy, error: Exception, tries: int) -> int | None:
+    async def _delay_ms(self, policy: Policy, error: BaseException, tries: int) -> int | None:
         """How long until the next try; None: there is none."""
         options = policy.options
         if isinstance(error, Snooze):
@@ -231,7 +234,7 @@ class FlowSteps:
 
     async def _in_thread(self, call: Callable[[], Any], ctx: Context, timeout_ms: int | None) -> Any:
         """A thread cannot be killed: past its timeout it sees `ctx.canceled`, and the try ends when it does."""
-        inside = partial(contextvars.copy_context().run, call)
+        inside = partial(contextvars.copy_context().run, _caught, call)
         own = self._execution.flow.thread
         thread = own.call(inside) if own else asyncio.ensure_future(self._desk.threads.call(inside, lambda: None))
         late = False
@@ -245,7 +248,9 @@ class FlowSteps:
             if not done:
                 late = True
                 ctx.cancel()
-        value = thread.result()
+        value, error = thread.result()
+        if error is not None:
+            raise error
         if late:
             raise TimeoutError(f"timed out after {show_ms(timeout_ms or 0)}")
         return value
@@ -337,6 +342,14 @@ class _Lost(HeadwayError):
 
 _FINAL = (_Unstorable, _Lost, Cancel, StepFailed, FlowMisused)
 """Errors that no other try can change."""
+
+
+def _caught(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What a thread's function gives, or raises: SystemExit must not reach the event loop."""
+    try:
+        return call(), None
+    except BaseException as error:
+        return None, error
 
 
 def _json(value: Any) -> str:
