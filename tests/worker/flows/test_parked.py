@@ -11,6 +11,7 @@ import pytest
 
 from headway import Context, Flow, Headway
 from headway.testing import drain, held
+from headway.worker import flow_execution
 from tests.worker_harness import WorkerHarness
 
 
@@ -90,25 +91,31 @@ def test_what_wakes_it_twice_runs_it_once(harness: WorkerHarness) -> None:
     assert harness.outcomes(job_id) == [("$flow", "park"), ("$flow", "done")]
 
 
-def test_a_stop_parks_at_once_what_only_waits(harness: WorkerHarness) -> None:
-    """A wait that is too short to leave the worker takes nothing of its grace, which is 20 seconds here."""
+def test_a_stop_parks_at_once_what_only_waits(
+    still: WorkerHarness, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait that is too short to leave the worker takes nothing of its grace."""
+    monkeypatch.setattr(flow_execution, "IN_MEMORY_S", 600.0)
 
-    @harness.flow
+    @still.flow
     async def f(flow: Flow) -> str:
         await flow.step(str)
-        await asyncio.gather(flow.sleep(0.8), flow.receive("go"))
+        await flow.sleep("9m")
         return "woke"
 
-    (job_id,) = harness.enqueue(f.build())
+    (job_id,) = still.enqueue(f.build())
 
     async def asleep() -> None:
-        await harness.until(lambda: ("done", "str") in harness.journal(job_id))
+        await still.until(lambda: ("done", "str") in still.journal(job_id))
 
-    harness.while_working(harness.worker(), asleep)
-    assert harness.get(job_id).status == "waiting"
-    harness.signal(job_id, "go")
-    harness.while_working(harness.worker(), lambda: harness.until_status(job_id, "succeeded"))
-    assert harness.get(job_id).result == "woke"
+    still.while_working(still.worker(settings={"grace_ms": 500_000}), asleep)
+    assert still.get(job_id).status in ("waiting", "queued")  # queued: it was stopped before it slept
+    monkeypatch.undo()
+    still.drain()
+    assert still.get(job_id).status == "waiting"
+    clock.advance("10m")
+    still.drain()
+    assert still.get(job_id).result == "woke"
 
 
 @pytest.mark.parametrize("stops", [False, True])

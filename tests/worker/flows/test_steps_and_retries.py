@@ -12,6 +12,7 @@ import pytest
 from headway import Cancel, Context, Flow
 from headway.define import flow_step
 from headway.errors import StepFailed
+from headway.worker import flow_execution
 from tests.worker.ledger import Ledger
 from tests.worker_harness import FaultyStore, WorkerHarness
 
@@ -215,27 +216,32 @@ def test_tries_before_a_stop_count(still: WorkerHarness, clock: Any) -> None:
     ]
 
 
-def test_no_try_begins_once_the_worker_stops(harness: WorkerHarness) -> None:
-    """Between two tries it only waits, so it parks at once; the tries so far count."""
+def test_no_try_begins_once_the_worker_stops(still: WorkerHarness, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two tries it only waits, so it parks at once, also if the next one is near; the tries so far count."""
+    monkeypatch.setattr(flow_execution, "IN_MEMORY_S", 600.0)
     tries: list[int] = []
 
     def charge(ctx: Context) -> None:
         tries.append(ctx.attempt)
         raise ValueError("declined")
 
-    @harness.flow(max_attempts=1)
+    @still.flow(max_attempts=1)
     async def f(flow: Flow) -> None:
-        await flow.using(max_attempts=2, backoff=0.5).step(charge)
+        await flow.using(max_attempts=2, backoff="5m").step(charge)
 
-    (job_id,) = harness.enqueue(f.build())
+    (job_id,) = still.enqueue(f.build())
 
     async def tried() -> None:
-        await harness.until(lambda: ("tried", "charge") in harness.journal(job_id))
+        await still.until(lambda: ("tried", "charge") in still.journal(job_id))
 
-    harness.while_working(harness.worker(), tried)
-    assert (harness.get(job_id).status, tries) == ("waiting", [1])
-    harness.while_working(harness.worker(), lambda: harness.until_status(job_id, "dead"))
-    assert tries == [1, 2]
+    still.while_working(still.worker(settings={"grace_ms": 500_000}), tried)
+    assert (still.get(job_id).status in ("waiting", "queued"), tries) == (True, [1])
+    monkeypatch.undo()
+    still.drain()
+    assert (still.get(job_id).status, tries) == ("waiting", [1])
+    clock.advance("10m")
+    still.drain()
+    assert (still.get(job_id).status, tries) == ("dead", [1, 2])
 
 
 def test_a_retry_gives_a_step_all_its_tries_again(harness: WorkerHarness) -> None:
