@@ -116,7 +116,7 @@ class Flow:
     async def step(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run the function once, and keep its result; raises `StepFailed` once it has no tries left."""
         function = step_function(f)
-        policy = self._policy.with_(function.own, "@app.step") if function.own else self._policy
+        policy = self._policy.under(function.own, "@app.step") if function.own else self._policy
         name = self._policy.name or policy.name or function.name
         if name is None:
             raise FlowMisused("a lambda has no name to keep its result under: flow.using(name='…').step(…)")
@@ -130,13 +130,14 @@ class Flow:
         """The same flow, whose steps run under other options: name, max_attempts, backoff, retry_on, discard_on,
         retry_if, timeout, delivery. With keep=True the jobs that it calls live on, though nobody waits for them any
         more."""
-        policy = self._policy.with_(options, "flow.using")
+        policy = self._policy.using(options)
         if keep:
             policy = msgspec.structs.replace(policy, keep=True)
         return Flow(self._run, self._kind, self._ctx, policy)
 
-    def _named(self, name: str) -> Flow:
-        return Flow(self._run, self._kind, self._ctx, msgspec.structs.replace(self._policy, name=name))
+    def _undo(self, name: str) -> Flow:
+        policy = self._policy.under({"max_attempts": UNDO_TRIES}, "a saga")
+        return Flow(self._run, self._kind, self._ctx, msgspec.structs.replace(policy, name=name))
 
     async def sleep(self, delay: Duration) -> None:
         """Go on after this time; a long sleep takes no memory and no worker."""
@@ -327,8 +328,7 @@ class Saga:
     ) -> None:
         if error is None or self._flow._run.loop.dropping or isinstance(error, Dropped | Restarted | GeneratorExit):
             return
-        undo = self._flow.using(max_attempts=UNDO_TRIES)
         while self._undos:
             f, args, kwargs = self._undos.pop()
             self._flow._run.undone = True
-            await undo._named(f"undo:{step_function(f).name or 'it'}").step(f, *args, **kwargs)
+            await self._flow._undo(f"undo:{step_function(f).name or 'it'}").step(f, *args, **kwargs)

@@ -24,7 +24,7 @@ from headway.errors import InvalidJob
 from headway.model.codec import encode
 from headway.model.duration import to_ms
 from headway.model.job import Claim, NewJob, Settlement
-from headway.model.journal import FLOW
+from headway.model.journal import FLOW, Row
 from headway.model.machine import Checkpoint, Turn, turned
 from headway.model.retry import canceled, dead, released, succeeded
 from headway.model.signal import NewSignal, Sent
@@ -329,6 +329,11 @@ class ClaimedFlow:
     @property
     def options(self) -> Options:
         return self.kind.options
+
+    def was_parked(self, rows: Sequence[Row]) -> bool:
+        """Whether the execution before this one parked, and nothing of its journal was taken back since."""
+        is_first = self.checkpoint.woken is not None and self.claim.attempt == 1
+        return is_first and not (rows and rows[-1].kind in ("cut", "forgotten"))
 
     def context(
         self, claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None

@@ -155,6 +155,7 @@ class FlowRun:
             if row.kind not in ANSWERS:
                 self.notes.setdefault(row.place, []).append(row)
         self.next_answer = 0
+        self.was_here = False  # a run before this one came to rest where the journal ends, and parked
 
     # beginning, and going on
 
@@ -184,7 +185,7 @@ class FlowRun:
 
     @property
     def is_replaying(self) -> bool:
-        return self.next_answer < len(self.answers)
+        return self.next_answer < len(self.answers) or self.was_here
 
     @property
     def is_over(self) -> bool:

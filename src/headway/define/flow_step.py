@@ -30,6 +30,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     retry_if: RetryIf | None = None
     keep: bool = False  # jobs that are called go on though nobody waits for them any more
+    given: dict[str, Any] = {}  # what `flow.using` set of it
+
+    def using(self, given: dict[str, Any]) -> Policy:
+        """This policy, overridden by what `flow.using` got."""
+        return msgspec.structs.replace(self.with_(given, "flow.using"), given={**self.given, **given})
+
+    def under(self, own: dict[str, Any], where: str) -> Policy:
+        """This policy, overridden by a step's own where `flow.using` set nothing else."""
+        return self.with_({**own, **self.given}, where)
 
     def with_(self, given: dict[str, Any], where: str) -> Policy:
         """This policy, overridden by what was given; raises `InvalidJob`."""
@@ -37,11 +46,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if unknown:
             raise InvalidJob(f"{where} takes no {unknown[0]}: it takes {', '.join(_OPTIONS)}")
         name, retry_if = given.get("name", self.name), given.get("retry_if", self.retry_if)
-        if name is not None and (not isinstance(name, str) or not name or ":" in name or name.startswith("$")):
+        if (
+            "name" in given
+            and name is not None
+            and (not isinstance(name, str) or not name or ":" in name or name.startswith("$"))
+        ):
             raise InvalidJob(f"{where}: name={name!r} is not the name of a step: give a text without : and $")
         own = {option: value for option, value in given.items() if option not in ("name", "retry_if")}
         options = overlaid(self.options, kind_options(own, where), own) if own else self.options
-        return Policy(options=options, name=name, retry_if=retry_if, keep=self.keep)
+        return Policy(options=options, name=name, retry_if=retry_if, given=self.given, keep=self.keep)
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and bool(name) and ":" not in name and not name.startswith("$")
 
 
 class StepFunction(msgspec.Struct, frozen=True, kw_only=True):

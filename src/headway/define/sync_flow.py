@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, over
 from uuid import UUID
 
 from headway.define.context import Context
-from headway.define.flow import UNDO_TRIES, Flow
+from headway.define.flow import Flow
 from headway.define.flow_run import Dropped, FlowRun, Restarted
 from headway.define.flow_step import step_function
 from headway.define.kind import Kind
@@ -313,9 +313,8 @@ class SyncSaga:
     ) -> None:
         if error is None or isinstance(error, Dropped | Restarted | GeneratorExit):
             return
-        undo = self._flow._flow.using(max_attempts=UNDO_TRIES)
         while self._undos:
             f, args, kwargs = self._undos.pop()
             self._flow._flow._run.undone = True
-            named = undo._named(f"undo:{step_function(f).name or 'it'}")
+            named = self._flow._flow._undo(f"undo:{step_function(f).name or 'it'}")
             self._flow._thread.ask(partial(named.step, f, *args, **kwargs))

@@ -269,6 +269,10 @@ def signal_to_nobody(job_id: str) -> NotFound:
     )
 
 
+def cancel_of_nobody(job_id: str) -> NotFound:
+    return NotFound(f"there is no job {job_id} to cancel (or it is another tenant's, or it was pruned)")
+
+
 def signal_to_no_key(kind: str | None, key: str | None) -> NotFound:
     return NotFound(
         f'no unfinished job of kind {kind} has unique key "{key}": nothing was sent; '

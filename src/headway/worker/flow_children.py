@@ -51,7 +51,7 @@ class FlowChildren:
         if called:
             if called[-1].seq < self._execution.failed_before.get(place, 0):
                 self._again.add(place)
-            self._ids[place] = msgspec.json.decode(called[-1].value or b"{}", type=_Called).id
+            self._ids[place] = _id_of(called[-1])
             self.may_be_over = True
 
     def is_called(self, place: str) -> bool:
@@ -80,6 +80,9 @@ class FlowChildren:
     def drop(self, operation: Operation) -> str | None:
         """Nobody waits for it any more; gives the job to be canceled."""
         job_id = self._ids.pop(operation.place, None)
+        if job_id is None and operation.kind == "call":  # given up in the replay: before a crash, maybe, that kept it
+            called = self._execution.flow.notes_of(operation.place, "called")
+            job_id = _id_of(called[-1]) if called else None
         return None if job_id is None or operation.what.keep else job_id
 
     def new(self, place: str | None, job: NewJob) -> NewJob:
@@ -132,6 +135,10 @@ class _Called(msgspec.Struct):
     """The value of a `called` row."""
 
     id: str
+
+
+def _id_of(called: Row) -> str:
+    return msgspec.json.decode(called.value or b"{}", type=_Called).id
 
 
 def _raw(value: Any) -> msgspec.Raw:

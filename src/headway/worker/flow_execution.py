@@ -19,20 +19,19 @@ from headway.define.flow import Flow, current_flow
 from headway.define.flow_kind import Again, Aside, ClaimedFlow, Ended, FlowContext, Parked, Released
 from headway.define.flow_run import FlowRun, Operation, Restarted, Signaled, open_names
 from headway.errors import (
-    ChildFailed,
     FlowChanged,
     FlowFailed,
     FlowMisused,
     InvalidPayload,
     LeaseLost,
-    StepFailed,
 )
 from headway.model.duration import show_ms
 from headway.model.journal import ANSWERS, CANCEL, CHILD, Entry, FlowNews, Row, effective, starts_from
 from headway.model.signal import Received
-from headway.worker.error_text import TRACE_AFTER, error_text, first_line, storable
+from headway.worker.error_text import error_text, first_line, storable
 from headway.worker.flow_children import FlowChildren
 from headway.worker.flow_desk import FlowDesk
+from headway.worker.flow_failures import failed_operation, text_of
 from headway.worker.flow_journal import FlowJournal, json_of, row_of
 from headway.worker.flow_spans import FlowSpans
 from headway.worker.flow_steps import FlowSteps
@@ -62,7 +61,7 @@ class FlowExecution:
         self.job_id = ctx.job_id
         self.fence = ctx.fence
         self.news = asyncio.Event()  # something may have come
-        self.broken: Exception | None = None  # what ends this execution, from one of its steps
+        self.broken: BaseException | None = None  # what ends this execution, from one of its steps
         self.journal = FlowJournal(self)
         # places of steps that failed and jobs that ended, also where a retry took that back: the number of that row
         self.failed_before: dict[str, int] = {}
@@ -108,7 +107,8 @@ class FlowExecution:
 
     def _begin(self, rows: Sequence[Row]) -> tuple[Any, float]:
         """Read the journal; gives the function, ready to be called, and when the flow began."""
-        self.journal.begin(rows)
+        counted = effective(rows)
+        self.journal.begin(rows, counted)
         self.failed_before = {row.place: row.seq for row in rows if row.kind in ("failed", "ended")}
         payload, seed = self.ctx.claim.payload, self.job_id
         for row in rows:
@@ -116,7 +116,8 @@ class FlowExecution:
                 seed = f"{self.job_id} {row.seq}"
                 again = msgspec.json.decode(row.value or b"{}", type=dict[str, msgspec.Raw])
                 payload = bytes(again["payload"]).decode() if "payload" in again else payload
-        self.flow = flow = FlowRun(self.job_id, self._claimed.version, effective(rows), seed=seed)
+        self.flow = flow = FlowRun(self.job_id, self._claimed.version, counted, seed=seed)
+        flow.was_here = self._claimed.was_parked(rows)
         if self._claimed.checkpoint.state:
             flow.values = msgspec.json.decode(self._claimed.checkpoint.state, type=dict[str, msgspec.Raw])
         self._shown = self._values()
@@ -232,11 +233,20 @@ class FlowExecution:
     # what comes of it
 
     async def _answers(self) -> list[Entry]:
-        """The answers that are there now, in the order of delivery, and what has to be written before others come."""
+        """The answers that are there now, in the order of delivery, and what has to be written before others come.
+
+        A signal is consumed by its row, so it goes first and is the only one: an answer before it might make the
+        function give it up. A time that came before it goes before it."""
         flow = self.flow
         entries: list[Entry] = []
-        if flow.canceled_at is None and (cancel := self._take((CANCEL,))) is not None:
+        cancel = self._cancel() if flow.canceled_at is None else None
+        received = self._wanted() if cancel is None else None
+        sent_s = None if received is None else received[0].sent_at / 1_000_000
+        if cancel is not None:
             entries.append(self.journal.entry("cancel", CANCEL, value=json_of(cancel.payload), signal=cancel.id))
+        elif received is not None and not self.times.is_due(by=sent_s):
+            entries.append(self._receive(*received))
+        goes_first = bool(entries)
         for finished in self.steps.take_finished():
             operation = finished.operation
             if flow.asked.get(operation.place) is operation:
@@ -255,25 +265,26 @@ class FlowExecution:
             entry = self._answer_to(operation)
             if entry is not None:
                 entries.append(entry)
-        answered = {entry.place for entry in entries}
-        for place in self.times.expired():
-            operation_due = flow.asked.get(place)
-            if operation_due is None or place in answered:
-                continue
-            if operation_due.kind == "step":
-                self.steps.again(operation_due)
-            else:
-                entries.append(self.journal.entry("timer", place, print=operation_due.print))
+        if not goes_first:
+            entries += self._expired(by=sent_s)
+        if not entries and received is not None:
+            entries.append(self._receive(*received))
+        return entries
+
+    def _expired(self, *, by: float | None) -> list[Entry]:
+        """Answers to what is due by now and by then; steps are tried again."""
+        entries = []
+        for place in self.times.expired(by=by):
+            operation = self.flow.asked.get(place)
+            if operation is not None and operation.kind == "step":
+                self.steps.again(operation)
+            elif operation is not None:
+                entries.append(self.journal.entry("timer", place, print=operation.print))
         return entries
 
     def _answer_to(self, operation: Operation) -> Entry | None:
         place, fingerprint = operation.place, operation.print
         match operation.kind:
-            case "receive":
-                signal = self._take(operation.what.names)
-                if signal is not None:
-                    value = json_of(Signaled(signal.name, msgspec.Raw(json_of(signal.payload).encode())))
-                    return self.journal.entry("signal", place, value=value, print=fingerprint, signal=signal.id)
             case "call" if not self._children.is_called(place):
                 child = self._children.new(place, operation.what.job)
                 value = json_of({"id": child.id, "kind": child.kind})
@@ -291,12 +302,24 @@ class FlowExecution:
                 )
         return None
 
-    def _take(self, names: Sequence[str]) -> Received | None:
-        for signal in self._inbox:
-            if signal.name in names and signal.id not in self._taken:
-                self._taken.add(signal.id)
-                return signal
-        return None
+    def _cancel(self) -> Received | None:
+        return next((signal for signal in self._inbox if signal.name == CANCEL), None)
+
+    def _wanted(self) -> tuple[Received, Operation] | None:
+        """The earliest signal that the function waits for, and the first operation that waits for it."""
+        wanted: dict[str, Operation] = {}
+        for operation in self.flow.asked.values():
+            if operation.kind == "receive":
+                wanted.update({name: operation for name in operation.what.names if name not in wanted})
+        if not wanted:
+            return None
+        unread = (signal for signal in self._inbox if signal.name in wanted and signal.id not in self._taken)
+        return next(((signal, wanted[signal.name]) for signal in unread), None)
+
+    def _receive(self, signal: Received, operation: Operation) -> Entry:
+        self._taken.add(signal.id)
+        value = json_of(Signaled(signal.name, msgspec.Raw(json_of(signal.payload).encode())))
+        return self.journal.entry("signal", operation.place, value=value, print=operation.print, signal=signal.id)
 
     def take_news(self, news: FlowNews) -> None:
         """What is in its inbox now."""
@@ -316,13 +339,13 @@ class FlowExecution:
         dues = self.times.unnoted(beyond_s=IN_MEMORY_S, among=flow.asked)
         entries, recorded = await self.journal.answers(entries, dues)
         at = from_micros(recorded.at[self.job_id])
+        ids = {each.child.id: recorded.children.get(each.child.id, each.child.id) for each in entries if each.child}
+        for entry in entries:  # first: an answer may make the function give one up
+            if entry.kind == "called" and entry.child is not None:
+                self._children.called(entry.place, ids[entry.child.id], asked=entry.child.id)
         for entry in entries:
             if entry.child is not None:
-                real = recorded.children.get(entry.child.id, entry.child.id)
-                if entry.kind == "called":
-                    self._children.called(entry.place, real, asked=entry.child.id)
-                    continue
-                entry = msgspec.structs.replace(entry, value=json_of({"id": real}))
+                entry = msgspec.structs.replace(entry, value=json_of({"id": ids[entry.child.id]}))
             if entry.kind == "failed":
                 self._children.refused(entry.place)
             if entry.kind not in ANSWERS:
@@ -332,6 +355,7 @@ class FlowExecution:
             self.times.drop(entry.place)  # of a receive that had a timeout
             if (answered := flow.asked.get(entry.place)) is not None:
                 self.spans.answered(answered, entry)
+            flow.was_here = False
             flow.deliver(row_of(entry, at))
             await self._advance()
             await self._give_up_left()
@@ -428,14 +452,14 @@ class FlowExecution:
                 return await self._canceled(self._reason())
             case asyncio.CancelledError():
                 error = FlowMisused("the function raised CancelledError, though nobody canceled it")
-        cause = _failed_operation(error)
+        cause = failed_operation(error)
         if flow.undone:
             await self._cut(0)
-            return Ended(status="failed", error=_text_of(error))
+            return Ended(status="failed", error=text_of(error))
         if cause is not None:
             await self._cut(cause)
             log.warning("a flow is dead: an operation of it failed", error=first_line(str(error)), **self.fields())
-            return Ended(status="dead", error=_text_of(error))
+            return Ended(status="dead", error=text_of(error))
         if isinstance(error, FlowMisused | InvalidPayload):
             return Ended(status="dead", error=error_text(error))
         raise error
@@ -464,25 +488,6 @@ class FlowExecution:
             "worker_id": self.ctx.worker_id,
             "trace_id": claim.trace,
         }
-
-
-def _text_of(error: BaseException) -> str:
-    """For a failed step with where that raised: where the flow waited for it tells less."""
-    text = error_text(error)
-    if not isinstance(error, StepFailed) or not error.trace:
-        return text
-    return f"{text.partition(TRACE_AFTER)[0]}{TRACE_AFTER}{error.trace}"
-
-
-def _failed_operation(error: BaseException | None) -> int | None:
-    """The number of the answer that ended the function, where that was an operation's failure."""
-    if isinstance(error, StepFailed | ChildFailed):
-        return error.seq or None
-    if isinstance(error, BaseExceptionGroup):
-        found = [_failed_operation(each) for each in error.exceptions]
-        numbers = [number for number in found if number is not None]
-        return min(numbers) if len(numbers) == len(found) else None
-    return None
 
 
 def _note(flow: FlowRun, deadline_ms: int | None) -> str:

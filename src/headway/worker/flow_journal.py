@@ -34,11 +34,11 @@ class FlowJournal:
         self._warned = False
         self._first: list[Entry] = []
 
-    def begin(self, rows: Sequence[Row]) -> None:
-        """Go on behind these rows."""
+    def begin(self, rows: Sequence[Row], counted: Sequence[Row]) -> None:
+        """Go on behind these rows; what a restart has taken back does not count."""
         self._seq = max((row.seq for row in rows if row.seq > 0), default=0)
-        self._rows = len(rows)
-        self._bytes = sum(len(row.value or b"") + len(row.error or "") for row in rows)
+        self._rows = len(counted)
+        self._bytes = sum(len(row.value or b"") + len(row.error or "") for row in counted)
 
     def note_first(self, place: str, value: str) -> None:
         """A `due` note that goes with the next rows."""

@@ -9,6 +9,8 @@ import msgspec
 
 from headway.define.flow_run import Failed, Internal, Operation
 from headway.model.journal import Entry
+from headway.model.outcome import Snooze
+from headway.worker.error_text import shown_message, storable
 from headway.worker.spans import tell
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FlowSpans:
-    """A step has its span while it is tried; what a flow waits for has one from when this execution asked for it. An
+    """Each try of a step has its span; what a flow waits for has one from when this execution asked for it. An
     answer that is read from the journal has none: it had one when it came."""
 
     def __init__(self, tracing: Tracing | None) -> None:
@@ -36,11 +38,13 @@ class FlowSpans:
             return None
         return span
 
-    def end_step(self, span: Any, *, error: str | None = None, error_type: str | None = None) -> None:
+    def end_step(self, span: Any, error: BaseException | None) -> None:
         if self._tracing is None or span is None:
             return
+        failed = None if isinstance(error, Snooze) else error
+        kind, text = (None, None) if failed is None else (type(failed).__name__, storable(shown_message(str(failed))))
         try:
-            self._tracing.end_operation(span, error=error, error_type=error_type)
+            self._tracing.end_operation(span, error=text, error_type=kind)
         except Exception as fault:
             tell(fault)
 

@@ -20,11 +20,11 @@ from headway.define.flow_kind import FlowContext
 from headway.define.flow_run import Failed, Internal, Operation
 from headway.define.flow_step import Policy
 from headway.define.signals import signal_to
-from headway.errors import FlowMisused, HeadwayError, InvalidPayload, LeaseLost, StepFailed
-from headway.model import codec
+from headway.errors import FlowMisused, HeadwayError, InvalidPayload, LeaseLost, StepFailed, StoreError
+from headway.model import codec, refusals
 from headway.model.duration import show_ms, to_ms
 from headway.model.job import Claim
-from headway.model.journal import Entry
+from headway.model.journal import CANCEL, Entry
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import backoff_ms
 from headway.worker.error_text import TRACE_AFTER, error_text, first_line, shown_message, storable
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 log = logs.get_logger("headway.worker")
 
-_IN_MEMORY_MS = 1_000
 _ERROR_LIMIT = 4_000  # characters of a try's error: the last one is kept whole
 _LOST = "it had begun when its worker was lost, and may not run twice: whether it happened is not known"
 
@@ -73,7 +72,9 @@ class FlowSteps:
             self._finished.append(Finished(operation, "done", value, None, None))
             self._execution.news.set()
             return
-        tried = notes(operation.place, "tried")
+        # those before a failure that a retry took back do not count
+        since = self._execution.failed_before.get(operation.place, 0)
+        tried = [row for row in notes(operation.place, "tried") if row.seq > since]
         self._tries[operation.place] = len(tried)
         if tried and (until := moment(tried[-1])) > self._desk.now():
             self._execution.times.set_at(operation.place, until)
@@ -119,61 +120,65 @@ class FlowSteps:
             task.cancel()
 
     async def _run(self, operation: Operation) -> None:
-        """Try a step until it has an answer, or its next try is some time away."""
+        """Try a step once: then it has an answer, or a time for its next try. Whatever it raises ends here, SystemExit
+        included."""
         place = operation.place
         began = time.monotonic()
         spans = self._execution.spans
         span = spans.begin_step(operation)
-        failed: str | None = None
-        reason: str | None = None
+        raised: BaseException | None = None
         try:
-            while True:
-                try:
-                    value = await self._attempt(operation)
-                except asyncio.CancelledError:
-                    task = asyncio.current_task()
-                    if task is not None and task.cancelling():
-                        raise
-                    error: Exception = RuntimeError("it raised CancelledError, though nobody canceled it")
-                except Exception as raised:
-                    if isinstance(raised, LeaseLost):
-                        raise
-                    error = raised
-                else:
-                    self._finish(operation, "done", value, None, began)
-                    return
-                if not isinstance(error, Snooze):
-                    self._tries[place] += 1
-                delay_ms = await self._delay_ms(operation.what.policy, error, self._tries[place])
-                if delay_ms is None:
-                    lost = isinstance(error, _Lost)
-                    name = "StepLost" if lost else type(error).__name__.lstrip("_")
-                    reason, failed = storable(shown_message(str(error))), name
-                    trace = error_text(error).partition(TRACE_AFTER)[2][-_ERROR_LIMIT:]
-                    value = _json(Failed(name, self._tries[place], lost, trace))
-                    self._finish(operation, "failed", value, reason, began)
-                    return
-                log.warning(
-                    f"step {place} failed and is tried again in {show_ms(delay_ms)}",
-                    error=first_line(error_text(error)),
-                    **self._execution.fields(),
-                )
-                due = self._desk.now() + delay_ms / 1_000
-                text = storable(error_text(error))[-_ERROR_LIMIT:]
-                if not isinstance(error, Snooze):
-                    journal = self._execution.journal
-                    await journal.record([journal.entry("tried", place, value=due_text(due), error=text)])
-                if delay_ms > _IN_MEMORY_MS:
-                    self._execution.times.set_at(place, due, noted=not isinstance(error, Snooze))
-                    return
-                await asyncio.sleep(delay_ms / 1_000)
-        except Exception as error:  # its lease is lost, or its journal is full
+            try:
+                value = await self._attempt(operation)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raised = RuntimeError("it raised CancelledError, though nobody canceled it")
+                await self._failed(operation, raised, began)
+            except LeaseLost:
+                raise
+            except BaseException as error:
+                raised = error
+                await self._failed(operation, error, began)
+            else:
+                self._finish(operation, "done", value, None, began)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # its lease is lost, or its journal is full
             self._execution.broken = error
         finally:
-            spans.end_step(span, error=reason, error_type=failed)
+            spans.end_step(span, raised)
             if self._running.get(place) is asyncio.current_task():
                 del self._running[place]
             self._execution.news.set()
+
+    async def _failed(self, operation: Operation, error: BaseException, began: float) -> None:
+        place, charged = operation.place, not isinstance(error, Snooze)
+        self._tries[place] += charged
+        refused = isinstance(operation.what, Internal) and not isinstance(error, StoreError)
+        try:
+            delay_ms = None if refused else await self._delay_ms(operation.what.policy, error, self._tries[place])
+        except Exception as fault:  # of retry_if or backoff
+            error, delay_ms = fault, None
+        if delay_ms is None:
+            lost = isinstance(error, _Lost)
+            name = "StepLost" if lost else type(error).__name__.lstrip("_")
+            trace = error_text(error).partition(TRACE_AFTER)[2][-_ERROR_LIMIT:]
+            failed = Failed(name, self._tries[place], lost, trace)
+            self._finish(operation, "failed", _json(failed), storable(shown_message(str(error))), began)
+            return
+        log.warning(
+            f"step {place} failed and is tried again in {show_ms(delay_ms)}",
+            error=first_line(error_text(error)),
+            **self._execution.fields(),
+        )
+        due = self._desk.now() + delay_ms / 1_000
+        if charged:
+            text = storable(error_text(error))[-_ERROR_LIMIT:]
+            journal = self._execution.journal
+            await journal.record([journal.entry("tried", place, value=due_text(due), error=text)])
+        self._execution.times.set_at(place, due, noted=charged)
 
     def _finish(
         self, operation: Operation, kind: Literal["done", "failed"], value: str, error: str | None, began: float
@@ -181,7 +186,7 @@ class FlowSteps:
         took_ms = round((time.monotonic() - began) * 1_000)
         self._finished.append(Finished(operation, kind, value, error, took_ms))
 
-    async def _delay_ms(self, policy: Policy, error: Exception, tries: int) -> int | None:
+    async def _delay_ms(self, policy: Policy, error: BaseException, tries: int) -> int | None:
         """How long until the next try; None: there is none."""
         options = policy.options
         if isinstance(error, Snooze):
@@ -239,7 +244,7 @@ class FlowSteps:
 
     async def _in_thread(self, call: Callable[[], Any], ctx: Context, timeout_ms: int | None) -> Any:
         """A thread cannot be killed: past its timeout it sees `ctx.canceled`, and the try ends when it does."""
-        inside = partial(contextvars.copy_context().run, call)
+        inside = partial(contextvars.copy_context().run, _caught, call)
         own = self._execution.flow.thread
         thread = own.call(inside) if own else asyncio.ensure_future(self._desk.threads.call(inside, lambda: None))
         late = False
@@ -253,7 +258,9 @@ class FlowSteps:
             if not done:
                 late = True
                 ctx.cancel()
-        value = thread.result()
+        value, error = thread.result()
+        if error is not None:
+            raise error
         if late:
             raise TimeoutError(f"timed out after {show_ms(timeout_ms or 0)}")
         return value
@@ -279,11 +286,19 @@ class FlowSteps:
             signal = signal_to(what.args[0], name, raw, dedup_key=dedup_key, limit=self._desk.payload_limit)
             await self._desk.ask(ops.signal([msgspec.structs.replace(signal, tenant_id=claim.tenant_id)]))
         else:
-            op = ops.cancel(
-                [what.args[0]], reason=f"canceled by flow {claim.id}", tenant_id=claim.tenant_id, actor=None
-            )
-            await self._desk.ask(op)
+            await self._cancel(what.args[0], again="#" in place)
         return "null"
+
+    async def _cancel(self, job_id: str, *, again: bool) -> None:
+        """Cancel a job; not once more after a crash, since a second cancel ends a flow before it has undone things."""
+        ops, claim = self._desk.ops, self._execution.ctx.claim
+        reason = f"canceled by flow {claim.id}"
+        signals = await self._desk.ask(ops.signals(job_id, tenant_id=claim.tenant_id))
+        if not again and any(each.name == CANCEL and each.payload == reason for each in signals):
+            return
+        found = await self._desk.ask(ops.cancel([job_id], reason=reason, tenant_id=claim.tenant_id, actor=None))
+        if not found:
+            raise refusals.cancel_of_nobody(job_id)
 
 
 class StepOfFlow(Context):
@@ -343,6 +358,14 @@ class _Lost(HeadwayError):
 
 _FINAL = (_Unstorable, _Lost, Cancel, StepFailed, FlowMisused)
 """Errors that no other try can change."""
+
+
+def _caught(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What a thread's function gives, or raises: SystemExit must not reach the event loop."""
+    try:
+        return call(), None
+    except BaseException as error:
+        return None, error
 
 
 def _json(value: Any) -> str:

@@ -43,10 +43,15 @@ class FlowTimes:
     def drop(self, place: str) -> None:
         self._due.pop(place, None)
 
-    def expired(self) -> list[str]:
-        """The places that are due now, in order of their times; they are dropped."""
+    def is_due(self, *, by: float | None = None) -> bool:
+        """Whether something is due now, and was by then."""
+        soonest, now = self.soonest(), self._now()
+        return soonest is not None and soonest <= (now if by is None else min(by, now))
+
+    def expired(self, *, by: float | None = None) -> list[str]:
+        """The places that are due now, and were by then, in order of their times; they are dropped."""
         found = []
-        now = self._now()
+        now = self._now() if by is None else min(by, self._now())
         while self._order:
             at, place = self._order[0]
             if self._due.get(place) == at:

@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 import psycopg
+import pytest
 
-from headway import Flow
+from headway import Flow, SyncFlow
+from headway.worker import Summary
 from tests.worker_harness import FaultyStore, WorkerHarness
 
 
@@ -107,3 +109,48 @@ def test_a_locked_row_holds_up_no_other_flow(harness: WorkerHarness) -> None:
 
     harness.while_working(harness.worker(), story)
     assert harness.get(first).result == "went on"
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(1), asyncio.CancelledError(), Odd()],
+)
+def test_whatever_a_step_or_a_flow_raises_is_a_failure_and_the_worker_survives(
+    harness: WorkerHarness, error: BaseException
+) -> None:
+    def plain() -> None:
+        raise error
+
+    async def on_loop() -> None:
+        raise error
+
+    @harness.flow(max_attempts=1)
+    async def f(flow: Flow, how: str) -> None:
+        match how:
+            case "plain":
+                await flow.step(plain)
+            case "on the loop":
+                await flow.step(on_loop)
+            case "task":
+                await asyncio.create_task(on_loop())
+            case "itself":
+                await on_loop()
+
+    @harness.flow(max_attempts=1)
+    def g(flow: SyncFlow, how: str) -> None:
+        flow.step(plain) if how == "plain" else plain()
+
+    @harness.job
+    async def fine() -> None: ...
+
+    jobs = [f.build(how=how) for how in ("plain", "on the loop", "task", "itself")]
+    jobs += [g.build(how=how) for how in ("plain", "itself")]
+    ids = harness.enqueue(*jobs, *(fine.build() for _ in range(5)))
+    assert harness.drain() == Summary(succeeded=5, dead=6)
+    assert [harness.get(job_id).status for job_id in ids[:6]] == ["dead"] * 6
+    # a failure of a step is the step's
+    assert [row for row in harness.journal(ids[0]) if row[0] == "failed"] == [("failed", "plain")]

@@ -18,7 +18,7 @@ as $$
 $$;
 
 -- Ask those of these jobs, whose rows are locked, to end that are flows that have run and are not held: by the signal
--- `$cancel`, unless they have it. Gives those that were asked now.
+-- `$cancel`, unless they have it. Gives those that were asked now. They do not expire any more: none would be claimed.
 create function headway.ask_flows(p_ids uuid[], p_reasons text[], p_now timestamptz) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -38,6 +38,7 @@ begin
   )
   select array_agg(a.job_id) into v_asked from asked a;
   if v_asked is not null then
+    update headway.jobs j set expires_at = null where j.id = any (v_asked) and j.expires_at is not null;
     perform headway.deliver(v_asked, p_now);
   end if;
   return v_asked;

@@ -26,10 +26,11 @@ def tell_flows(called: Iterable[tuple[str, str]], now: int) -> Batch:
 
 def ask_flows(ids: Sequence[str], reason: str | None, now: int) -> Steps[list[Departure]]:
     """Ask these unfinished flows to end, unless they were asked, and wake them; gives those that ended instead, because
-    another job has their unique key."""
+    another job has their unique key. They do not expire any more: none would be claimed."""
     if not ids:
         return []
     yield Batch(_SQL["cancel"], [(new_id(), flow, CANCEL, _text(reason or "canceled"), now) for flow in ids])
+    yield Batch(_SQL["lasts"], [(flow,) for flow in ids])
     return (yield from wake_signaled(ids, now))
 
 

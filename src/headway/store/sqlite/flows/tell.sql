@@ -14,3 +14,9 @@ select ?1, id, tenant_id, ?3, ?4, ?3, ?5
 from jobs
 where id = ?2
 on conflict do nothing;
+
+-- name: lasts
+update jobs
+set expires_at = null
+where id = ?1
+  and expires_at is not null;
