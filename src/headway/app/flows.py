@@ -32,7 +32,7 @@ class FlowVerbs(VerbBase):
 
     def journal(self, job_id: str | UUID, *, everything: bool = False, raw: bool = False) -> list[JournalRow]:
         """What a flow has recorded, in order: the answers of its operations and the notes about them that count; with
-        `everything` also what a retry, an accept or a restart has taken back. Raises `NotFound`, `NotAllowed` (not a
+        `everything` also what a retry or an accept has taken back. Raises `NotFound`, `NotAllowed` (not a
         flow)."""
         return self._read(self._journal(job_id, everything, raw), raw=raw)
 

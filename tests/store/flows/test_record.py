@@ -381,3 +381,19 @@ def test_a_fork_begins_with_the_answers_before_a_place(db):
     assert db.job(job.id).forked_from == source.id
     again = db.run(db.ops.fork_flow(job, source.id, 10, {}, actor="ada"))
     assert (again.created, len(rows(db, job.id)), len(db.audit(job.id))) == (False, 5, 1)
+
+
+def test_a_flow_that_begins_anew_has_no_rows_from_before(db):
+    other = begin(db)
+    record(db, entry(other, 1))
+    claim = begin(db)
+    record(db, *(entry(claim, seq) for seq in range(1, 4)))
+    anew = entry(claim, 4, "forgotten", place="", value='{"from": 0, "payload": {}}')
+    for _ in range(2):
+        assert record(db, anew).lost == []
+        assert [row.seq for row in rows(db, claim.id)] == [4]
+    assert [row.seq for row in rows(db, other.id)] == [1]
+    stale = msgspec.structs.replace(claim, fence=claim.fence + 1)
+    record(db, entry(claim, 5))
+    assert record(db, entry(stale, 6, "forgotten", place="")).lost == [(claim.id, stale.fence)]
+    assert [row.seq for row in rows(db, claim.id)] == [4, 5]

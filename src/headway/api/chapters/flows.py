@@ -21,7 +21,7 @@ _LARGEST = 4 * 2**20
 
 
 class JournalQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which part of a journal; with `everything` also what a retry, an accept or a restart has taken back."""
+    """Which part of a journal; with `everything` also what a retry or an accept has taken back."""
 
     everything: bool = False
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50

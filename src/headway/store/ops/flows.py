@@ -17,9 +17,9 @@ class Flows(Protocol):
         the children that they name. Of an execution that this worker (None: any) does not run any more nothing is
         written: it is `lost`. While this is under way nobody can end the executions, so no row appears behind a newer
         claim's back. A row whose number is there stays as it is, so a repeat changes nothing and gives the same
-        answer. A child that met a job by its key is that job; the row's value has its "id". With `waits`, the flow
-        gets the signal `$child` when the child is over. Raises what `enqueue` raises, and `InvalidJob` for a child that
-        met the flow itself; then nothing is written."""
+        answer. A row `forgotten` deletes those before it: the flow begins anew. A child that met a job by its key is
+        that job; the row's value has its "id". With `waits`, the flow gets the signal `$child` when the child is over.
+        Raises what `enqueue` raises, and `InvalidJob` for a child that met the flow itself; then nothing is written."""
         ...
 
     def settle_step(self, entry: Entry) -> Op[None]:

@@ -3,7 +3,8 @@
 -- Write rows of journals for executions that this worker (null: any) runs, and consume the signals that they name. A row
 -- whose number is there stays as it is. Gives for each execution the time of its last row; null: this worker does not run
 -- it, and nothing of it is written. Locks the jobs' rows for share, in order of id: claim, settle and reap wait for this, and this for them, no
--- longer than settle does (55P03), so that no row appears behind a newer claim's back.
+-- longer than settle does (55P03), so that no row appears behind a newer claim's back. A flow that begins anew, with a row
+-- `forgotten`, has no rows before that: a loop that never ends would be read from its beginning at every claim.
 create function headway.record(
   p_worker uuid,
   p_jobs uuid[],
@@ -38,6 +39,14 @@ begin
          as u (job, fence, seq, kind, place, value, error, print, took_ms, signal)
     join unnest(v_mine, v_fences, v_tenants) as m (id, fence, tenant_id) on m.id = u.job and m.fence = u.fence
   on conflict do nothing;
+  if 'forgotten' = any (p_kinds) then
+    delete from headway.flow_journal f
+     using unnest(p_jobs, p_fences, p_seqs, p_kinds) as u (job, fence, seq, kind)
+     join unnest(v_mine, v_fences) as m (id, fence) on m.id = u.job and m.fence = u.fence
+     where u.kind = 'forgotten'
+       and f.job_id = u.job
+       and f.seq < u.seq;
+  end if;
   if p_signals is not null then
     perform headway.consume_recorded(array_agg(u.signal), array_agg(u.job), array_agg(u.fence), v_now)
        from unnest(p_jobs, p_fences, p_signals) as u (job, fence, signal)

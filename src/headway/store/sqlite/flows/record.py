@@ -36,6 +36,9 @@ class RecordVerbs(Verbs):
             times: dict[str, int] = {}
             if mine:
                 yield Statement(_SQL["record"], (_encode([_row(with_child(entry, children)) for entry in mine]), now))
+                for entry in mine:
+                    if entry.kind == "forgotten":
+                        yield Statement(_SQL["begin_anew"], (entry.job_id, entry.seq))
                 read = [(entry.signal, entry.job_id, entry.fence) for entry in mine if entry.signal is not None]
                 if read:
                     yield Statement(_SQL["consume"], (json_list(read), now))

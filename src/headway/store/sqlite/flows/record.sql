@@ -33,6 +33,11 @@ join flow_journal as f
   on f.job_id = named.value ->> 0
   and f.seq = named.value ->> 1;
 
+-- name: begin_anew
+delete from flow_journal
+where job_id = ?1
+  and seq < ?2;
+
 -- name: consume
 update signals
 set fence = named.value ->> 2,
