@@ -132,9 +132,9 @@ class FlowExecution:
         return function, began
 
     def _start_thread(self, work: Callable[[], None]) -> None:
+        """At once: the flow's event loop, which is the running one here, rests until the thread has begun."""
         inside = partial(contextvars.copy_context().run, work)
-        thread = asyncio.ensure_future(self.desk.threads.call(inside, lambda: None))
-        thread.add_done_callback(lambda _: self.news.set())
+        self.desk.threads.begin(inside, self.news.set)
 
     async def _advance(self) -> None:
         """Let the function run until it is at rest and has had all that is recorded: in slices, from plain callbacks,

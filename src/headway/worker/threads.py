@@ -26,17 +26,23 @@ class Threads:
 
     async def call(self, fn: Callable[[], Any], on_end: Callable[[], None]) -> Any:
         """Gives what `fn` returns or raises; calls `on_end` on the event loop once the thread is free."""
+        # a pair and not an exception: a future takes no StopIteration, and SystemExit must not reach the loop
+        value, error = await self.begin(fn, on_end)
+        if error is not None:
+            raise error
+        return value
+
+    def begin(
+        self, fn: Callable[[], Any], on_end: Callable[[], None]
+    ) -> asyncio.Future[tuple[Any, BaseException | None]]:
+        """The same at once, for who does not wait; what it returned, and what it raised."""
         future: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
         self._busy += 1
         if self._busy > self._threads and self._threads < self._size:
             self._threads += 1
             threading.Thread(target=self._work, name=f"headway-{self._threads}", daemon=True).start()
         self._inbox.put((fn, future, on_end))
-        # a pair and not an exception: a future takes no StopIteration, and SystemExit must not reach the loop
-        value, error = await future
-        if error is not None:
-            raise error
-        return value
+        return future
 
     def close(self) -> None:
         """Let the idle threads end."""

@@ -47,6 +47,8 @@ class Limits(RuleBasedStateMachine):
             self.db.sql(f"delete from {self.db.table(table)}")
         if self.db.dialect == "postgres":
             self.db.sql("delete from {arrivals}")
+        for queue in QUEUES:
+            self.db.set_fair(queue, False)
         self.claims = {}
         self.limits = {}
 

@@ -10,6 +10,7 @@ import pytest
 
 from headway import Context, SyncFlow
 from headway.errors import ChildFailed, StepFailed
+from headway.worker import flow_execution
 from tests.worker_harness import WorkerHarness
 
 
@@ -130,6 +131,28 @@ def test_more_of_them_than_threads_end(harness: WorkerHarness) -> None:
     ids = harness.enqueue(*(f.build(n=n) for n in range(20)))
     harness.drain(queues={"default": 4})
     assert [harness.get(job_id).result for job_id in ids] == [5 * n for n in range(20)]
+
+
+def test_it_runs_in_the_shortest_slices(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the flow's event loop may have to pause after each callback."""
+    monkeypatch.setattr(flow_execution, "SLICE_S", 0.0)
+
+    @harness.job
+    def one() -> int:
+        return 1
+
+    @harness.flow
+    def f(flow: SyncFlow, n: int) -> int:
+        found = flow.step(int, n) + flow.call(one)
+        flow.receive("go")
+        return found
+
+    ids = harness.enqueue(*(f.build(n) for n in range(3)))
+    harness.drain()
+    for job_id in ids:
+        harness.signal(job_id, "go")
+    harness.drain()
+    assert [harness.get(job_id).result for job_id in ids] == [1, 2, 3]
 
 
 def test_an_operation_in_another_thread_is_refused(harness: WorkerHarness) -> None:
