@@ -115,7 +115,7 @@ class Ended(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failed(msgspec.Struct, frozen=True):
     """The value of a `failed` row; its reason is the row's error."""
 
     kind: str
