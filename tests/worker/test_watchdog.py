@@ -150,3 +150,16 @@ asyncio.run(main())
 def test_threads_start_while_the_watchdog_collects_garbage() -> None:
     """In a process of its own: before Python 3.12 a collection in the look ended it, or stopped it for ever."""
     subprocess.run([sys.executable, "-c", COLLECTS], check=True, timeout=60)
+
+
+def test_it_ends_with_the_thread_that_it_watches() -> None:
+    """A loop that is abandoned, and whose thread has ended: that thread's clock is gone."""
+    ended: list[Watchdog] = []
+
+    async def abandoned() -> None:
+        ended.append(Watchdog())
+
+    thread = threading.Thread(target=lambda: asyncio.run(abandoned()))
+    thread.start()
+    thread.join()
+    ended[0]._watch()

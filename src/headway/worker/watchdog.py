@@ -81,7 +81,10 @@ class Watchdog:
     def _watch(self) -> None:
         pause, last = 0.0, 0.0
         while not self._stopped.wait(pause):
-            cpu = self._cpu_s()
+            try:
+                cpu = self._cpu_s()
+            except OSError:  # the loop's thread has ended, and its clock with it
+                return
             mark = self._mark
             if mark is None or mark.depth is not None:
                 self._judge()
