@@ -124,7 +124,8 @@ class FlowChildren:
                     self._over[place] = Ended(job_id, "canceled", error="it was deleted")
                 elif job_id in read:
                     child = read[job_id]
-                    if place in self._again and child.status != "succeeded":
+                    if place in self._again and child.status != "succeeded" and child.id not in self._told.values():
+                        # nothing told of it since: it had ended before the retry
                         self._again.remove(place)
                         del self._ids[place]  # it is called again
                         continue

@@ -78,6 +78,30 @@ def test_a_retried_flow_calls_a_job_that_failed_again(harness: WorkerHarness) ->
     assert (harness.get(job_id).result, calls[0]) == (["begun", "paid"], 3)
 
 
+def test_a_retried_job_that_fails_again_is_not_called_anew(harness: WorkerHarness) -> None:
+    calls = [0]
+
+    @harness.job(max_attempts=1, queue="elsewhere")
+    def pay() -> str:
+        calls[0] += 1
+        raise ValueError("no money")
+
+    @harness.flow
+    async def f(flow: Flow) -> str:
+        return await flow.call(pay)
+
+    (job_id,) = harness.enqueue(f.build())
+    both = {"default": 1, "elsewhere": 1}
+    harness.drain(queues=both)
+    (child,) = harness.find(kind="pay")
+    harness.retry(child.id)
+    harness.retry(job_id)
+    harness.drain()  # it waits for the job that runs again
+    assert harness.get(job_id).status == "waiting"
+    harness.drain(queues=both)
+    assert (harness.get(job_id).status, calls[0]) == ("dead", 2)
+
+
 def test_a_retried_flow_takes_what_the_retried_job_gave(harness: WorkerHarness) -> None:
     broken, calls = [True], [0]
 
