@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from headway import Flow, SyncFlow
+from headway.errors import StepFailed
 from headway.worker import Summary
 from tests.worker_harness import FaultyStore, WorkerHarness
 
@@ -153,3 +154,23 @@ def test_whatever_a_step_or_a_flow_raises_is_a_failure_and_the_worker_survives(
     assert [harness.get(job_id).status for job_id in ids[:6]] == ["dead"] * 6
     # a failure of a step is the step's
     assert [row for row in harness.journal(ids[0]) if row[0] == "failed"] == [("failed", "plain")]
+
+
+def test_a_predicate_that_raises_fails_its_step(harness: WorkerHarness) -> None:
+    def refuse() -> None:
+        raise ValueError("no")
+
+    def unsure(error: BaseException) -> bool:
+        raise LookupError(f"what is {error}?")
+
+    @harness.flow
+    async def f(flow: Flow) -> list[Any]:
+        try:
+            await flow.using(retry_if=unsure).step(refuse)
+        except StepFailed as failed:
+            return [failed.kind, failed.reason, failed.tries]
+        return []
+
+    (job_id,) = harness.enqueue(f.build())
+    harness.drain()
+    assert harness.get(job_id).result == ["LookupError", "what is no?", 1]
