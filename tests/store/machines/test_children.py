@@ -7,7 +7,7 @@ import pytest
 
 from headway.errors import Duplicate, InvalidJob, QueueFull
 from headway.model.ids import new_id
-from tests.store.machines.machine_calls import QUIET, changed, checkpoint
+from tests.store.machines.machine_calls import QUIET, changed, checkpoint, new_machine, turned
 from tests.tenant_ids import tenant_id
 
 
@@ -315,6 +315,26 @@ def test_a_machine_that_ends_while_it_waits_has_its_children_canceled(db, make, 
     assert db.job(first).cancel_requested_at is not None
     db.settle(running, "canceled")
     assert db.statuses(machine) == ["canceled"]
+
+
+@pytest.mark.parametrize("by", ["a sibling", "a member of its group"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_machine_that_ends_with_the_batch_in_which_it_spawned_has_its_children_canceled(db, make, by, first):
+    if by == "a sibling":
+        db.spawn(db.begin(), *(new_machine(queue="kids") for _ in range(2)), on_failure="stop")
+    else:
+        group = make.group(on_failure="stop")
+        db.enqueue_all([new_machine(queue="kids", group_id=group.id) for _ in range(2)], group)
+    spawner, failing = db.claim(queue="kids", limit=2)
+    batch = [
+        turned(spawner, "spawn", children=(new_machine(queue="grandkids"), make.job(queue="grandkids"))),
+        turned(failing, "stop"),
+    ]
+    assert db.turn_all(batch if first else batch[::-1]) == QUIET
+    db.process_arrivals()
+    assert db.job(spawner.id).status == "canceled"
+    assert [status for _, status in seen(db, spawner.id, spawner.fence)] == ["canceled", "canceled"]
+    assert db.claim(queue="grandkids", limit=2) == []
 
 
 def test_grandchildren_are_canceled_with_the_root(db, make):

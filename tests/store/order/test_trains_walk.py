@@ -151,7 +151,8 @@ class Yard(RuleBasedStateMachine):
 
     def reorder(self, train: Model) -> None:
         """Where a moved car stands among those that are over is the store's own matter."""
-        places = {job.id: (job.position, job.id) for job in self.db.find()}
+        # not by id, too: a car and its retry have one position, and PostgreSQL makes another id each time
+        places = {job.id: job.position for job in self.db.find()}
         before = [car.id for car in train.held]
         train.cars.sort(key=lambda car: places[car.id])
         assert [car.id for car in train.held] == before, "a move put a car in a wrong place"

@@ -52,8 +52,8 @@ class Model:
     def handle(self, handlings: list[Handling], now: datetime) -> None:
         seen = set()
         for each in handlings:
-            event = self.events[each.event_id]
-            if event["status"] != "pending" or each.event_id in seen:
+            event = self.events.get(each.event_id)
+            if event is None or event["status"] != "pending" or each.event_id in seen:  # pruned, or handled before
                 continue
             seen.add(each.event_id)
             for fire in each.fires:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.model import refusals
+from headway.model.departure import Departure
 from headway.model.job import Enqueued
 from headway.model.status import Status, edge_state
-from headway.store.ops import Batch, Steps
+from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.enqueue import enqueue_for_machines
-from headway.store.sqlite.machines.children import stop_siblings
+from headway.store.sqlite.machines.children import stop_more, stop_siblings
 from headway.store.sqlite.machines.turns import spawns
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import add_edge_rows, read_heir
@@ -52,8 +54,12 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
     yield Batch(_SQL["forget"], [(job.id, job.fence) for job, _ in parked])
     if edges:
         yield add_edge_rows(edges)
-    if failed or ready:
-        ended = yield from stop_siblings(failed, now)
+    ended: list[Departure] = []
+    # another ending of this batch, of a sibling or of a member of its group, may have canceled it since it was parked
+    for (machine,) in (yield Statement(_SQL["over"], (json_list([job.id for job, _ in parked]),))):
+        ended += yield from stop_more(machine, now)
+    ended += yield from stop_siblings(failed, now)
+    if ended or ready:
         yield from follow(ended, now=now, machines=ready)
 
 

@@ -3,3 +3,9 @@
 delete from edges
 where child_id = ?1
   and fence = ?2;
+
+-- name: over
+select id
+from jobs
+where id in (select value from json_each(?1))
+  and finished_at is not null;
