@@ -1,5 +1,5 @@
 """`python -m bench.flows`: flows beside machines, on both stores: steps a second of many, one step of one alone beside
-a raw commit of one row, a signal until the step that it wakes, and a replay."""
+a raw commit of one row, a signal until the step that it wakes, and a replay; and DBOS, where `bench.peers` finds it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import psycopg
 
+from bench import machines, peers
 from bench.servers import Site, sites
 from headway import Context, Done, Flow, Headway, Machine, Next, Registry, step
 from headway.store.ops import Op
@@ -26,6 +27,13 @@ from headway.testing import replay
 STEPS = 10
 CONCURRENCY = 50
 _REPLAYED = 1_000
+
+RATIOS = [
+    ("steps a second, flows", "steps a second, machines"),
+    ("steps a second, flows", "steps a second, DBOS"),
+    ("ms from one step to the next of one flow, p50", "ms of a raw commit of one row, p50"),
+    ("ms from a signal to its step, p50", "ms from a signal to a machine's step, p50"),
+]
 
 kinds = Registry()
 heard: list[float] = []
@@ -87,11 +95,19 @@ def measure(site: Site, flows: int) -> Iterator[tuple[str, float]]:
     yield "ms from one step to the next of one flow, p50", statistics.median(b - a for a, b in pairwise(at)) * 1_000
     yield "ms of a raw commit of one row, p50", _raw(app, site)
     yield "ms from a signal to its step, p50", asyncio.run(_signals(app))
+    url = site.create()
+    yield "ms from a signal to a machine's step, p50", statistics.median(machines.latencies(url, 60))
+    site.drop(url)
     job = long.enqueue()
     app.run(queues="flows", concurrency=1, until_idle=True)
     began = time.perf_counter()
     replay(app, job.id)
     yield f"ms of reading and replaying {_REPLAYED:,} steps", (time.perf_counter() - began) * 1_000
+    url = site.create()
+    rate = peers.steps("dbos", f"{url}.dbos" if site.store == "sqlite" else url, 100, STEPS)
+    if rate is not None:
+        yield "steps a second, DBOS", rate
+    site.drop(url)
     app.close()
     site.drop(app.store.url)  # type: ignore[attr-defined]
 
@@ -152,8 +168,10 @@ def main() -> None:
             print(f"\n{site.about}; medians of {given.rounds}")
             for name, figures in found.items():
                 print(f"  {name:50} {statistics.median(figures):10,.2f}")
-            ratios = zip(found["steps a second, flows"], found["steps a second, machines"], strict=True)
-            print(f"  {'flows / machines':50} {statistics.median(a / b for a, b in ratios):10,.2f}")
+            for one, other in RATIOS:
+                if other in found:
+                    ratios = [a / b for a, b in zip(found[one], found[other], strict=True)]
+                    print(f"  {one} / {other}: {statistics.median(ratios):,.2f}")
 
 
 if __name__ == "__main__":

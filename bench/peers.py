@@ -1,4 +1,4 @@
-"""Other engines of durable workflows, where they are installed: committed steps a second, for the same three steps.
+"""Other engines of durable workflows, where they are installed: committed steps a second, for the same steps.
 
 `HEADWAY_BENCH_PEERS` names a Python that has them (default: this one); Absurd also needs the file of its schema,
 `HEADWAY_BENCH_ABSURD_SQL`.
@@ -21,11 +21,11 @@ STEPS = 3
 THREADS = 20
 
 
-def steps(name: str, url: str, workflows: int) -> float | None:
-    """None where it is not installed."""
+def steps(name: str, url: str, workflows: int, each: int = STEPS) -> float | None:
+    """Committed steps a second of so many workflows of so many steps; None where it is not installed."""
     python = os.environ.get("HEADWAY_BENCH_PEERS", sys.executable)
     ran = subprocess.run(
-        [python, str(Path(__file__)), name, url, str(workflows)],
+        [python, str(Path(__file__)), name, url, str(workflows), str(each)],
         capture_output=True,
         text=True,
     )
@@ -35,7 +35,7 @@ def steps(name: str, url: str, workflows: int) -> float | None:
     return None if last == ["none"] else float(last[0])
 
 
-def _dbos(url: str, workflows: int) -> float:
+def _dbos(url: str, workflows: int, steps: int) -> float:
     from dbos import DBOS, DBOSClient
 
     config = {"name": "bench", "system_database_url": url, "run_admin_server": False, "log_level": "ERROR"}
@@ -51,7 +51,7 @@ def _dbos(url: str, workflows: int) -> float:
 
     @DBOS.workflow(name="walk")
     def walk(number: int) -> int:
-        for _ in range(STEPS):
+        for _ in range(steps):
             number = one(number)
         return number
 
@@ -65,10 +65,10 @@ def _dbos(url: str, workflows: int) -> float:
     launch()
     for handle in handles:
         handle.get_result(polling_interval_sec=0.05)
-    return STEPS * workflows / (time.monotonic() - began)
+    return steps * workflows / (time.monotonic() - began)
 
 
-def _absurd(url: str, workflows: int) -> float:
+def _absurd(url: str, workflows: int, steps: int) -> float:
     import psycopg
     from absurd_sdk import Absurd
 
@@ -82,7 +82,7 @@ def _absurd(url: str, workflows: int) -> float:
         def walk(params: dict[str, int], ctx: Any) -> int:
             nonlocal done
             number = params["number"]
-            for n in range(STEPS):
+            for n in range(steps):
                 number = ctx.step(f"step-{n}", partial(add, number, 1))
             done += 1
             return number
@@ -92,10 +92,10 @@ def _absurd(url: str, workflows: int) -> float:
         began = time.monotonic()
         while done < workflows:
             app.work_batch(batch_size=100)
-        return STEPS * workflows / (time.monotonic() - began)
+        return steps * workflows / (time.monotonic() - began)
 
 
-def main(name: str, url: str, workflows: int) -> None:
+def main(name: str, url: str, workflows: int, steps: int) -> None:
     module = {"dbos": "dbos", "absurd": "absurd_sdk"}[name]
     there = importlib.util.find_spec(module) is not None
     if name == "absurd":
@@ -103,9 +103,9 @@ def main(name: str, url: str, workflows: int) -> None:
     if not there:
         print("none")
         return
-    print({"dbos": _dbos, "absurd": _absurd}[name](url, workflows), flush=True)
+    print({"dbos": _dbos, "absurd": _absurd}[name](url, workflows, steps), flush=True)
     os._exit(0)  # their threads would go on
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
