@@ -9,6 +9,7 @@ import logging
 import random
 import sqlite3
 import statistics
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +20,7 @@ import msgspec
 import psycopg
 
 from bench import machines, peers
-from bench.servers import Site, sites
+from bench.servers import Site, path_of, sites
 from headway import Context, Done, Flow, Headway, Machine, Next, Registry, step
 from headway.store.ops import Op
 from headway.testing import replay
@@ -37,6 +38,7 @@ RATIOS = [
 
 kinds = Registry()
 heard: list[float] = []
+came = threading.Event()
 
 
 async def add(number: int) -> int:
@@ -45,6 +47,7 @@ async def add(number: int) -> int:
 
 async def hear(sent: float) -> None:
     heard.append(time.monotonic() - sent)
+    came.set()
 
 
 @kinds.flow(queue="flows")
@@ -56,8 +59,7 @@ async def walk(flow: Flow, number: int, steps: int = STEPS) -> int:
 
 @kinds.flow(queue="flows")
 async def echo(flow: Flow) -> None:
-    while True:
-        await flow.step(hear, await flow.receive("ping"))
+    await flow.step(hear, await flow.receive("ping"))
 
 
 @kinds.flow(queue="flows")
@@ -82,23 +84,24 @@ class Stepped(Machine, queue="machines"):
 
 def measure(site: Site, flows: int) -> Iterator[tuple[str, float]]:
     """One round: names and figures."""
-    app = Headway(site.create())
+    of_app = site.create()
+    app = Headway(of_app)
     app.include(kinds)
     for queue, build in (("machines", Stepped.build), ("flows", walk.build)):
         app.enqueue_many([build(number=number) for number in range(flows)])
         began = time.perf_counter()
         app.run(queues=queue, concurrency=CONCURRENCY, until_idle=True)
         yield f"steps a second, {queue}", flows * STEPS / (time.perf_counter() - began)
-    job = walk.enqueue(number=0, steps=500)
+    job = app.enqueue(walk.build(number=0, steps=500))
     app.run(queues="flows", concurrency=1, until_idle=True)
     at = [row.at.timestamp() for row in _rows(app, job.id) if row.kind == "done"]
     yield "ms from one step to the next of one flow, p50", statistics.median(b - a for a, b in pairwise(at)) * 1_000
-    yield "ms of a raw commit of one row, p50", _raw(app, site)
+    yield "ms of a raw commit of one row, p50", _raw(of_app, site)
     yield "ms from a signal to its step, p50", asyncio.run(_signals(app))
     url = site.create()
     yield "ms from a signal to a machine's step, p50", statistics.median(machines.latencies(url, 60))
     site.drop(url)
-    job = long.enqueue()
+    job = app.enqueue(long.build())
     app.run(queues="flows", concurrency=1, until_idle=True)
     began = time.perf_counter()
     replay(app, job.id)
@@ -109,7 +112,7 @@ def measure(site: Site, flows: int) -> Iterator[tuple[str, float]]:
         yield "steps a second, DBOS", rate
     site.drop(url)
     app.close()
-    site.drop(app.store.url)  # type: ignore[attr-defined]
+    site.drop(of_app)
 
 
 def _rows(app: Headway, job_id: str) -> list[Any]:
@@ -117,14 +120,14 @@ def _rows(app: Headway, job_id: str) -> list[Any]:
     return list(app.store.run(op).rows)
 
 
-def _raw(app: Headway, site: Site) -> float:
+def _raw(url: str, site: Site) -> float:
     """The same row, committed by the driver alone, as durably."""
     took = []
     if site.store == "postgres":
-        connect: Any = psycopg.connect(app.store.url, autocommit=True)  # type: ignore[attr-defined]
+        connect: Any = psycopg.connect(url, autocommit=True)
         place = "%s"
     else:
-        connect = sqlite3.connect(f"{app.store.path}.raw", isolation_level=None)  # type: ignore[attr-defined]
+        connect = sqlite3.connect(f"{path_of(url)}.raw", isolation_level=None)
         connect.execute("pragma journal_mode = wal")
         connect.execute("pragma synchronous = full")
         place = "?"
@@ -138,16 +141,22 @@ def _raw(app: Headway, site: Site) -> float:
 
 
 async def _signals(app: Headway, samples: int = 60) -> float:
-    job = await app.aenqueue(echo.build())
-    worker = asyncio.create_task(app.arun("flows", concurrency=5))
+    """As `bench.machines` measures it: the sender is a thread of its own. Each signal goes to another flow, whose
+    journal is short."""
+    jobs = await app.aenqueue_many(echo.build() for _ in range(samples))
+    worker = asyncio.create_task(app.arun("flows", concurrency=20))
+    while (await app.acounts()).get("waiting", 0) < samples:  # noqa: ASYNC110 - it happens in the database
+        await asyncio.sleep(0.02)
+
+    def send() -> None:
+        for job in jobs:
+            time.sleep(random.uniform(0.01, 0.05))
+            came.clear()
+            app.signal(job.id, "ping", time.monotonic())
+            came.wait()
+
     heard.clear()
-    for number in range(samples):
-        while (await app.aget(job.id)).status != "waiting":  # noqa: ASYNC110 - it happens in the database
-            await asyncio.sleep(0.02)
-        await asyncio.sleep(random.uniform(0.01, 0.04))
-        await app.asignal(job.id, "ping", time.monotonic())
-        while len(heard) <= number:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await asyncio.to_thread(send)
     worker.cancel()
     await asyncio.wait([worker])
     return statistics.median(heard[5:]) * 1_000

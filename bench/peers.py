@@ -25,7 +25,8 @@ def steps(name: str, url: str, workflows: int, each: int = STEPS) -> float | Non
     """Committed steps a second of so many workflows of so many steps; None where it is not installed."""
     python = os.environ.get("HEADWAY_BENCH_PEERS", sys.executable)
     ran = subprocess.run(
-        [python, str(Path(__file__)), name, url, str(workflows), str(each)],
+        # -P: a folder of ours is called like a module of the standard library
+        [python, "-P", str(Path(__file__)), name, url, str(workflows), str(each)],
         capture_output=True,
         text=True,
     )

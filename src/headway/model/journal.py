@@ -91,6 +91,7 @@ class Journals(msgspec.Struct, frozen=True):
 
     rows: list[Row]
     more: bool  # it was cut: ask again after the last row
+    now: datetime  # by the store's clock
 
 
 class FlowNews(msgspec.Struct, frozen=True):

@@ -113,10 +113,10 @@ class FlowDesk:
     async def _rows(self, ids: Sequence[str]) -> dict[str, list[Row]]:
         ids = sorted(set(ids))
         found: dict[str, list[Row]] = {}
-        self.noted(to_micros(await self.ask(self.ops.now())))  # what is due is judged by the store's time
         after: dict[str, int] | None = None
         while True:
             journals = await self.ask(self.ops.journal(ids, after=after))
+            self.noted(to_micros(journals.now))  # what is due is judged by the store's time
             for row in journals.rows:
                 found.setdefault(row.job_id, []).append(row)
             if not journals.more:

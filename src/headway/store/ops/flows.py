@@ -39,7 +39,7 @@ class Flows(Protocol):
     ) -> Op[Journals]:
         """The rows of these flows' journals, in order of job and number: those that count, and those that do not
         (`effective` tells). `after` has the number of the last row known of a flow. It ends early, with at least one
-        row, where the rows hold more than `max_bytes`; values are the text as it is stored."""
+        row, where the rows hold more than `max_bytes`; values are the text as it is stored. The time goes with them."""
         ...
 
     def flow_news(self, worker_id: str, ids: Sequence[str]) -> Op[dict[str, FlowNews]]:

@@ -12,7 +12,11 @@ from headway.store.ops import Op, Row, Rows
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import read
 
-_JOURNAL = "select * from headway.journal($1::uuid[], $2::integer[], $3::uuid, $4::bigint)"
+_JOURNAL = """
+select c.now, f.*
+  from (select headway.now() as now offset 0) c
+  left join headway.journal($1::uuid[], $2::integer[], $3::uuid, $4::bigint) f on true
+"""
 _NEWS = "select id, signals from headway.flow_news($1::uuid, $2::uuid[])"
 _START = -(2**31)
 
@@ -38,8 +42,9 @@ def _news(rows: Rows) -> dict[str, FlowNews]:
 
 
 def _journals(rows: Rows) -> Journals:
-    more = bool(rows) and rows[-1][0] is None
-    return Journals([_row(row) for row in (rows[:-1] if more else rows)], more)
+    now, last, seq, *_ = rows[-1]
+    found = rows if last is not None else rows[:-1]  # without a job: there are more, or there is none
+    return Journals([_row(row[1:]) for row in found], last is None and seq is not None, utc(now))
 
 
 def _row(row: Row) -> Entered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -39,7 +40,7 @@ class JournalVerbs(Verbs):
                     rows = yield Statement(_SQL["journal"], (job_id, last, count, tenant_id))
                     for row in rows:
                         if size > max_bytes:
-                            return Journals(found, True)
+                            return Journals(found, True, self._now())
                         entered, bytes_ = _row(row)
                         found.append(entered)
                         size += bytes_
@@ -48,9 +49,12 @@ class JournalVerbs(Verbs):
                     last = found[-1].seq
                     average = max(1, size // len(found))
                     count = max(_AT_FIRST, min(_AT_MOST, (max_bytes - size) // average))
-            return Journals(found, False)
+            return Journals(found, False, self._now())
 
         return SqliteOp(steps, writes=False)
+
+    def _now(self) -> datetime:
+        return from_micros(self._clock.now())
 
     def flow_news(self, worker_id: str, ids: Sequence[str]) -> Op[dict[str, FlowNews]]:
         def steps() -> Steps[dict[str, FlowNews]]:
