@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from types import NoneType
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,10 +16,10 @@ from headway.store.postgres.engine.connection import in_thread
 
 T = TypeVar("T")
 
-_ROWS = 16  # that are fetched at once: those of one look at most a few megabytes
+_ROWS = 16  # that are fetched at once before it is known how large they are: at most a few megabytes
 _MANY = 256
-_MUCH = 64 * 1024  # characters
-_LARGE = 256 * 1024
+_CELLS = 20_000  # of so many fields an op makes something for longer than a thread costs
+_MUCH = 256 * 1024  # characters: a claim of a thousand small jobs has fewer
 
 Asked = tuple[str, list[Any] | None]
 
@@ -78,7 +79,7 @@ async def _ask(
     prepare: bool | None,
 ) -> tuple[Rows, bool]:
     """The rows, and whether it takes long to read them."""
-    if _size(request.params if isinstance(request, Statement) else ()) > _LARGE:
+    if _size(request.params if isinstance(request, Statement) else ()) > _MUCH:
         sql, params = await in_thread(partial(asked, request))
         cursor.connection.sends_much = True  # type: ignore[attr-defined]
         try:
@@ -90,16 +91,18 @@ async def _ask(
     if cursor.pgresult is None or cursor.pgresult.nfields == 0:  # not by cursor.description, which would be built
         return [], False
     rows: Rows = []
-    size = 0
+    size, piece = 0, _ROWS
     while True:
-        some = await cursor.fetchmany(_ROWS)
+        some = await cursor.fetchmany(piece)
         rows += some
-        if size <= _MUCH and len(rows) <= _MANY:
-            size += sum(len(value) for row in some for value in row if type(value) is str)
-        elif len(rows) % _MANY == 0:
+        if size <= _MUCH:
+            size += _characters(some)
+        else:
             await asyncio.sleep(0)
-        if len(some) < _ROWS:
-            return rows, size > _MUCH or len(rows) >= _MANY
+        if len(some) < piece:
+            return rows, size > _MUCH or len(rows) * cursor.pgresult.nfields >= _CELLS
+        # as many as hold about so much, if the next ones are like these
+        piece = max(_ROWS, min(_MANY, _MUCH * len(rows) // (size + 1)))
 
 
 def _size(params: Any) -> int:
@@ -108,6 +111,18 @@ def _size(params: Any) -> int:
     for param in params:
         if type(param) is str:
             found += len(param)
-        elif type(param) is list and param and type(param[0]) is not int:
-            found += sum(len(each) for each in param if type(each) is str)
+        elif type(param) is list and param and type(param[0]) in (str, NoneType):
+            found += _length(param)
     return found
+
+
+def _characters(rows: Rows) -> int:
+    """The same of rows."""
+    return sum(_length(column) for column in zip(*rows, strict=True) if type(column[0]) in (str, NoneType))
+
+
+def _length(texts: Collection[Any]) -> int:
+    try:
+        return sum(map(len, filter(None, texts)))
+    except TypeError:  # no texts, after a first one that is null
+        return 0
