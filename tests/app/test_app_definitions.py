@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import apsw
+import msgspec
 import psycopg
 import pytest
 
 from headway import Headway, Machine, step
 from headway.errors import Duplicate, InvalidJob, InvalidPayload, NotAllowed, NotFound
+from headway.model.definition import NewDefinition
 from headway.model.outcome import Done
+from headway.model.trigger import Declaration
 from headway.testing import drain
 
 Call = Callable[..., Any]
@@ -182,8 +185,80 @@ def test_a_kind_whose_keys_are_made_by_its_code_is_not_enqueued_without_it(app: 
 
     drain(app)
     assert app.get_definition("ordered").computed
-    with pytest.raises(InvalidJob, match="made by its code"):
+    with pytest.raises(InvalidJob, match=r"the keys \(train\) .* are made by its code, .* give train=…, or enqueue it"):
         elsewhere.enqueue("ordered", {"user": 1})
+    assert elsewhere.get(elsewhere.enqueue("ordered", {"user": 1}, train="u1").id).train == "u1"
+
+
+KEYED = {
+    "train": "t{user}",
+    "partition": "p_{user}_{folder}",
+    "concurrency": 2,
+    "concurrency_key": "c{user}",
+    "rate": "5/min",
+    "rate_key": "r{user}",
+    "unique_key": "k{user}",
+}
+MADE = {"train": "t7", "partition": "p_7_in", "concurrency_key": "c7", "rate_key": "r7", "unique_key": "k7"}
+
+
+def test_templates_of_keys_are_rendered_without_the_code(app: Headway, elsewhere: Headway) -> None:
+    @app.job(**KEYED)
+    def sort(user: int, folder: str | None = "in") -> None: ...
+
+    drain(app)
+    job = elsewhere.get(elsewhere.enqueue("sort", {"user": 7}).id)
+    assert {name: getattr(job, name) for name in MADE} == MADE
+    own = elsewhere.get(elsewhere.enqueue("sort", {"user": 8, "folder": "out"}, train="mine", rate=None).id)
+    assert (own.train, own.partition, own.rate_key) == ("mine", "p_8_out", None)
+    with pytest.raises(InvalidJob, match=r"the argument folder is None, which makes no key"):
+        elsewhere.enqueue("sort", {"user": 9, "folder": None})
+    assert len(app.jobs(kind="sort")) == 2
+
+
+def test_of_templates_and_functions_the_functions_are_asked_for(app: Headway, elsewhere: Headway) -> None:
+    @app.job(train="t{user}", partition=lambda user: f"p{user}", unique_key=lambda user: f"k{user}")
+    def mixed(user: int) -> None: ...
+
+    drain(app)
+    with pytest.raises(InvalidJob, match=r"the keys \(partition, unique_key\) .* give partition=… and unique_key="):
+        elsewhere.enqueue("mixed", {"user": 1})
+    with pytest.raises(InvalidJob, match=r"the keys \(unique_key\)"):
+        elsewhere.enqueue("mixed", {"user": 1}, partition="p")
+    job = elsewhere.get(elsewhere.enqueue("mixed", {"user": 1}, partition="p", unique_key=None).id)
+    assert (job.train, job.partition, job.unique_key) == ("t1", "p", None)
+
+
+def test_a_machine_whose_first_step_moves_elsewhere_is_enqueued_by_its_code(app: Headway, elsewhere: Headway) -> None:
+    @app.machine
+    class Moving(Machine, train="t{user}"):
+        class State(msgspec.Struct):
+            user: int
+
+        @step(queue="other", partition=lambda user: f"p{user}")
+        def start(self, ctx: Any) -> Any:
+            return Done()
+
+    drain(app)
+    with pytest.raises(InvalidJob, match=r"the keys of .* are made by its code"):
+        elsewhere.enqueue("moving", {"user": 1}, train="t1")
+
+
+def test_an_earlier_version_still_sees_that_only_the_code_makes_the_keys(app: Headway) -> None:
+    """What it would do with a template that it cannot render: enqueue a car without its train."""
+
+    @app.job(train="t{user}")
+    def car(user: int) -> None: ...
+
+    drain(app)
+    assert app.get_definition("car").computed
+    assert not app.get_definition("car").needs_code
+
+
+def test_a_definition_of_an_earlier_version_is_enqueued_by_its_code(app: Headway, elsewhere: Headway) -> None:
+    app.store.run(app.store.ops.declare(Declaration(definitions=(NewDefinition(kind="car", computed=True),))))
+    with pytest.raises(InvalidJob, match=r"the keys of .* are made by its code"):
+        elsewhere.enqueue("car", {"user": 1}, train="t1")
 
 
 def test_machines_are_defined_too(app: Headway, elsewhere: Headway, ran: list[Any]) -> None:

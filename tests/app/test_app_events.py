@@ -152,6 +152,27 @@ def test_one_trigger_that_is_refused_does_not_fail_the_others(app: Headway, ran:
     assert len(ran) == 2
 
 
+def str_of_x(x: int) -> str:
+    return str(x)
+
+
+def test_triggers_of_a_kind_whose_keys_are_templates_fire_without_its_code(
+    app: Headway, url: str, clock: Any, ran: list[Any]
+) -> None:
+    elsewhere = Headway(url)
+    elsewhere.job(name="sort", train="t{x}", partition="p{x}")(lambda x: ran.append(x))
+    with held(elsewhere, clock.now()) if url.startswith("sqlite") else nullcontext():
+        drain(elsewhere)
+        app.create_trigger("on_event", "a.b", kind="sort", payload={"x": "{{event.x}}"})
+        app.create_schedule("nightly", "0 3 * * *", kind="sort", payload={"x": 5}, tz="UTC")
+        app.emit("a.b", {"x": 7})
+        drain(app)
+        clock.advance(timedelta(days=1))
+        drain(app)
+        assert sorted((job.train, job.partition) for job in app.jobs(kind="sort")) == [("t5", "p5"), ("t7", "p7")]
+    elsewhere.close()
+
+
 def test_an_event_of_two_pools_is_handled_by_both(app: Headway, url: str, ran: list[Any]) -> None:
     other = Headway(url)
 
@@ -161,8 +182,8 @@ def test_an_event_of_two_pools_is_handled_by_both(app: Headway, url: str, ran: l
 
         return make
 
-    app.job(name="ka", partition="{x}")(made_by_code("ka"))
-    other.job(name="kb", partition="{x}")(made_by_code("kb"))
+    app.job(name="ka", partition=str_of_x)(made_by_code("ka"))
+    other.job(name="kb", partition=str_of_x)(made_by_code("kb"))
     drain(app)
     drain(other)
     for name in ("ka", "kb"):
@@ -181,7 +202,7 @@ def test_an_event_whose_kind_nobody_knows_any_more_fails_after_a_while(
     app: Headway, url: str, clock: Any, ran: list[Any], sync: Any
 ) -> None:
     gone = Headway(url)
-    gone.job(name="retired", partition="{x}")(lambda x: None)
+    gone.job(name="retired", partition=str_of_x)(lambda x: None)
     with held(gone, NOON) if url.startswith("sqlite") else nullcontext():
         drain(gone)
     gone.close()
@@ -194,7 +215,7 @@ def test_an_event_whose_kind_nobody_knows_any_more_fails_after_a_while(
     drain(app)
     event = app.get_event(event_id)
     assert event.status == "failed"
-    assert 'retired: the keys of "retired" are made by its code' in (event.error or "")
+    assert 'retired: the keys (partition) of "retired" are made by its code' in (event.error or "")
     assert ran == [("good", None)]
 
 

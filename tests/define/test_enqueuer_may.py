@@ -66,7 +66,13 @@ def test_a_definition_says_what_enqueuers_may_set_and_what_the_code_makes() -> N
     definition = definition_of(kind)
     assert msgspec.json.decode(definition.enqueuer_may) == {"timeout": 60_000}
     policy = msgspec.json.decode(definition.policy)
-    assert policy == {"rate_count": 1, "rate_period_ms": 1_000, "made_keys": ["partition", "rate_key"]}
+    assert policy == {
+        "rate_count": 1,
+        "rate_period_ms": 1_000,
+        "made_keys": ["partition", "rate_key"],
+        "key_templates": {"partition": "p-{n}", "rate_key": "{n}"},
+        "code_keys": [],
+    }
 
 
 def test_a_machine_has_it_too_and_tells_the_queues_of_its_steps() -> None:

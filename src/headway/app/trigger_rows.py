@@ -108,7 +108,7 @@ class TriggerRows(VerbBase):
         template = yield from self._template_of(schedule)
         kind = schedule.kind or schedule.template_kind or ""
         definition = self._definitions.get(kind)
-        if kind not in self._registry and definition is not None and definition.computed:
+        if kind not in self._registry and definition is not None and definition.needs_code:
             return
         resolved = ResolvedTrigger(trigger=schedule, template=template)
         try:

@@ -40,6 +40,8 @@ _LISTS = ("tags", "unique_by", "unique_scope", "replace")
 _DEFAULTS = Options()
 
 _KEYED = ("partition", "_key")
+_NO_OPTIONS = frozenset({"made_keys", "step_queues", "keeps_payload", "flow", "key_templates", "code_keys"})
+"""What a stored policy says beside the kind's options."""
 
 _Builder = Callable[[Mapping[str, Any] | Raw], NewJob]
 
@@ -62,8 +64,13 @@ def definition_of(kind: AnyKind) -> NewDefinition:
         policy["keeps_payload"] = True  # only its results spill
     if isinstance(kind, FlowKind):
         policy["flow"] = kind.edition.version
-    if isinstance(options.unique_key_by, str):
-        policy["unique_key_by"] = options.unique_key_by
+    moves = start is not None and start.moves
+    templates = {option: source for option, source in options.made_keys.items() if isinstance(source, str)}
+    if "unique_key" in templates:
+        policy["unique_key_by"] = templates.pop("unique_key")
+    by_code = [option for option, source in options.made_keys.items() if not isinstance(source, str)]
+    if (templates or by_code) and not moves:
+        policy["key_templates"], policy["code_keys"] = templates, by_code
     return NewDefinition(
         kind=kind.name,
         description=_description(kind),
@@ -74,13 +81,9 @@ def definition_of(kind: AnyKind) -> NewDefinition:
         enqueuer_may=msgspec.json.encode(options.enqueuer_may).decode(),
         tenants=options.tenants,
         policy=msgspec.json.encode(policy).decode(),
-        computed=not _is_declared(options.made_keys) or (start is not None and start.moves),
+        # so that earlier versions, which render that of the unique key only, enqueue nothing without its keys
+        computed=bool(templates or by_code) or moves,
     )
-
-
-def _is_declared(made_keys: Mapping[str, Any]) -> bool:
-    """Whether the keys can be made without the code: only a template of the unique key can, from the payload."""
-    return all(option == "unique_key" and isinstance(source, str) for option, source in made_keys.items())
 
 
 def _made(kind: AnyKind) -> dict[str, Any]:
@@ -152,6 +155,11 @@ class Definitions:
     def get(self, kind: str) -> Definition | None:
         return self._known.get(kind)
 
+    @property
+    def rendered(self) -> list[str]:
+        """The kinds whose keys earlier versions cannot make without their code, and this one can."""
+        return [kind for kind, each in self._known.items() if each.computed and not each.needs_code]
+
     def schema_of(self, kind: str) -> dict[str, Any] | None:
         """The JSON Schema of its payloads, from the code or the stored definition."""
         known = self._registry.get(kind)
@@ -194,17 +202,13 @@ class Definitions:
         definition = self._known.get(kind)
         if definition is None:
             return lambda payload: new_job(kind, _text(payload, limit), options, now=now)
-        if definition.computed:
-            raise InvalidJob(
-                f'the keys of "{kind}" are made by its code, which is not here: enqueue it where it is defined (on the '
-                "command line: add --app module:app)"
-            )
+        _check_keys(definition, options)
         schema = self._schema(definition)
         base = self._rows.get(kind)
         if base is None:
             default = _options(definition)
             base = self._rows[kind] = (default, _row(definition, default))
-        build_row = job_builder(base, options, now=now)
+        build_row = job_builder(base, options, now=now, defaults=_defaults(definition))
         spills = spill_limit is not None and spills_payloads(definition)
         most = max(limit, spill_limit or 0) if spills else limit
 
@@ -255,6 +259,22 @@ class Definitions:
         if definition.kind not in self._schemas:
             self._schemas[definition.kind] = Schema(definition.schema)
         return self._schemas[definition.kind]
+
+
+def _check_keys(definition: Definition, options: Mapping[str, Any]) -> None:
+    """Raises `InvalidJob` if only the kind's code can make the keys of a job with these options."""
+    if not definition.needs_code:
+        return
+    by_code = definition.policy.get("code_keys")
+    missing = None if by_code is None else [option for option in by_code if option not in options]
+    if missing == []:
+        return
+    names = f" ({', '.join(missing)})" if missing else ""
+    hint = f"give {' and '.join(f'{option}=…' for option in missing)}, or " if missing else ""
+    raise InvalidJob(
+        f'the keys{names} of "{definition.kind}" are made by its code, which is not here: {hint}enqueue it where it is '
+        "defined (on the command line: add --app module:app)"
+    )
 
 
 def spills_payloads(definition: Definition) -> bool:
@@ -316,10 +336,18 @@ def _row(definition: Definition, options: Options) -> NewJob:
     return msgspec.structs.replace(row, checkpoint=Checkpoint(version=version, step=FLOW))
 
 
+def _defaults(definition: Definition) -> dict[str, Any]:
+    """Those of its parameters, as its schema has them."""
+    properties = definition.schema.get("properties") if isinstance(definition.schema, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    return {name: each["default"] for name, each in properties.items() if isinstance(each, dict) and "default" in each}
+
+
 def _options(definition: Definition) -> Options:
-    policy = {"max_losses": definition.max_attempts, **definition.policy}
-    policy.pop("keeps_payload", None)
-    policy.pop("flow", None)
+    policy: dict[str, Any] = {"max_losses": definition.max_attempts}
+    policy |= {name: value for name, value in definition.policy.items() if name not in _NO_OPTIONS}
+    policy |= {f"{option}_by": text for option, text in definition.policy.get("key_templates", {}).items()}
     policy |= {name: tuple(policy[name]) for name in _LISTS if name in policy}
     return msgspec.structs.replace(
         _DEFAULTS,

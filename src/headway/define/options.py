@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -171,19 +172,25 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
     return job_builder((default, default.row(checks.name(kind, "kind"))), options, now=now)(payload)
 
 
-def job_builder(base: tuple[Options, NewJob], options: Mapping[str, Any], *, now: int) -> Callable[[str], NewJob]:
+def job_builder(
+    base: tuple[Options, NewJob],
+    options: Mapping[str, Any],
+    *,
+    now: int,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> Callable[[str], NewJob]:
     """Makes jobs from payloads, of a kind whose options, and the row of a job with just these, are known: the given
-    ones win. They are checked once for all of its jobs."""
+    ones win. They are checked once for all of its jobs. `defaults` are those of its parameters, for its keys."""
     merged, row = base
     if options:  # most enqueues give none
         merged, row = merged.merged_with(row, options)
     uniqueness.check_conflict(merged)
     checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
-    row = msgspec.structs.replace(row, max_losses=merged.max_losses)
+    row = msgspec.structs.replace(row, max_losses=merged.max_losses, unique_key=merged.unique_key)
+    keys_of = uniqueness.keys_of_payload(merged, row.kind, defaults)
 
     def build(payload: str) -> NewJob:
-        key = uniqueness.key_of_payload(merged, payload, row.kind)
-        return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key)
+        return msgspec.structs.replace(row, id=new_id(), payload=payload, **keys_of(payload))
 
     return build
 

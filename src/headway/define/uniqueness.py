@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -179,12 +179,20 @@ def digest(payload: str, names: Collection[str]) -> str:
     return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()[:40]
 
 
-def key_of_payload(options: Options, payload: str, kind: str) -> str | None:
-    """The unique key of a job whose code is not here: by a template or by names, from its payload."""
-    if options.unique_by:
-        return digest(payload, options.unique_by)
-    if options.unique_key_by is None:
-        return options.unique_key
-    fields = _fields.decode(payload)
-    maker = keys.KeyMaker("unique_key", options.unique_key_by, kind=kind, names=tuple(fields), open_ended=True)
-    return maker.make(fields)
+def keys_of_payload(options: Options, kind: str, defaults: Mapping[str, Any]) -> Callable[[str], dict[str, str | None]]:
+    """Makes the keys of jobs whose code is not here: by templates and names of arguments, from their payloads.
+    `defaults` are those of its parameters."""
+    makers = [
+        keys.KeyMaker(option, source, kind=kind, names=(), open_ended=True)
+        for option, source in options.made_keys.items()
+        if isinstance(source, str)
+    ]
+
+    def make(payload: str) -> dict[str, str | None]:
+        found: dict[str, str | None] = {"unique_key": digest(payload, options.unique_by)} if options.unique_by else {}
+        if makers:
+            values = {**defaults, **_fields.decode(payload)}
+            found |= {maker.option: maker.make(values) for maker in makers}
+        return found
+
+    return make

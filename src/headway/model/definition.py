@@ -54,6 +54,12 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return self.tenant_ids is None or tenant_id in self.tenant_ids
 
     @property
+    def needs_code(self) -> bool:
+        """Whether only a process that has the kind's code can enqueue a job of it, unless all of its keys are given:
+        templates of keys are stored, and every process renders them."""
+        return self.computed and self.policy.get("code_keys") != []
+
+    @property
     def id(self) -> str:
         """Its id: made from the kind, so the same in every database."""
         return str(uuid.uuid5(_IDS, self.kind))

@@ -112,7 +112,8 @@ class TriggerRunner:
         async with self._one_at_a_time:
             while True:
                 began = time.monotonic()
-                due = await self._database.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
+                kinds = [*self._kinds(), *self._definitions.rendered]
+                due = await self._database.run(self._ops.due(kinds=kinds, declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
                 self._found = bool(due.schedules or due.events)
                 if due.defined != self._definitions.fingerprint:

@@ -94,6 +94,9 @@ def test_kinds_that_only_code_can_enqueue_are_refused_with_the_reason(
     @code.job(train=lambda user: user.lower())
     async def by_code(user: str) -> None: ...
 
+    @code.job(train="t{user}", partition="p{user}")
+    async def in_trains(user: str) -> None: ...
+
     ask = client(keys["producer"])
     assert ask.post("/jobs", json={"kind": "by_code", "payload": {"user": "A"}}).json()["code"] == "UnknownKind"
     code.run(until_idle=True)
@@ -102,6 +105,11 @@ def test_kinds_that_only_code_can_enqueue_are_refused_with_the_reason(
     assert (said.status_code, "made by its code" in said.json()["detail"]) == (422, True), said.text
     made = ask.post("/jobs", json={"kind": "by_template", "payload": {"user": "A"}})
     assert app.tenant("acme").get(made.json()["id"]).unique_key == "A"
+    made = ask.post("/jobs", json={"kind": "in_trains", "payload": {"user": "A"}})
+    job = app.tenant("acme").get(made.json()["id"])
+    assert (job.train, job.partition) == ("tA", "pA")
+    own = ask.post("/jobs", json={"kind": "by_code", "payload": {"user": "A"}, "train": "mine"})
+    assert app.tenant("acme").get(own.json()["id"]).train == "mine"
 
 
 def test_a_trace_that_is_none_is_not_kept(app: Headway, client: Any, keys: dict[str, str]) -> None:

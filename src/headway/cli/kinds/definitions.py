@@ -109,7 +109,10 @@ def show(cli: Invocation, kind: str) -> None:
     values(
         [
             *((name, f"{value}  (changed here)" if name in changed else value) for name, value in lines),
-            ("keys", "made by its code: only a process with that code can enqueue it" if definition.computed else None),
+            (
+                "keys",
+                "made by its code: only a process with that code can enqueue it" if definition.needs_code else None,
+            ),
             ("from", code),
             ("made", at(definition.created_at)),
             ("changed", at(definition.updated_at) if definition.updated_at != definition.created_at else None),
