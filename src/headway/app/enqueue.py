@@ -67,10 +67,12 @@ class EnqueueVerbs(PayloadVerbs):
         return self._built(kind, payload, options)
 
     def job_builder(
-        self, kind: str, **options: Unpack[UsingOptions]
+        self, kind: str, *, stored: bool = False, **options: Unpack[UsingOptions]
     ) -> Callable[[Mapping[str, Any] | msgspec.Raw], NewJob]:
-        """The same for many payloads: gives what makes a job from each. The options are checked once."""
-        return self._builder(kind, options)
+        """The same for many payloads: gives what makes a job from each. The options are checked once. With `stored` by
+        the stored definition, if there is one, also where the code is here: it may be another version than the
+        workers'."""
+        return self._builder(kind, options, stored=stored)
 
     def wake(self, *queues: str) -> None:
         """Let workers of this process and this machine look for jobs in these queues now; without names, in the queues
@@ -195,14 +197,17 @@ class EnqueueVerbs(PayloadVerbs):
             raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
         return self._builder(kind, given)({} if payload is None else payload)
 
-    def _builder(self, kind: str, options: Mapping[str, Any]) -> Callable[[Mapping[str, Any] | msgspec.Raw], NewJob]:
+    def _builder(
+        self, kind: str, options: Mapping[str, Any], *, stored: bool = False
+    ) -> Callable[[Mapping[str, Any] | msgspec.Raw], NewJob]:
         if self._is_unknown(checks.name(kind, "kind")):
             raise UnknownKind(
                 f"{self._registry.unknown(kind, self._definitions.names)}. One that the worker of another app has "
                 "declared is known, too; strict_kinds=False takes any"
             )
         limit, spill_limit = self.payload_limit, self.spill_limit
-        return self._definitions.builder(kind, options, now=self.clock.now(), limit=limit, spill_limit=spill_limit)
+        definitions = self._definitions.as_stored if stored else self._definitions
+        return definitions.builder(kind, options, now=self.clock.now(), limit=limit, spill_limit=spill_limit)
 
     def _is_unknown(self, kind: object) -> bool:
         """Whether this app refuses it: neither the code here nor any worker has defined such a kind."""

@@ -95,22 +95,29 @@ class TemplateVerbs(EnqueueVerbs):
         return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
     def build_from_template(
-        self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+        self,
+        name: str | UUID,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        stored: bool = False,
+        **options: Unpack[UsingOptions],
     ) -> NewJob:
-        """What `run_template` would store, for `enqueue_many`."""
+        """What `run_template` would store, for `enqueue_many`; `stored` as `job_builder` takes it."""
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         self.learn(conn)
-        return self._template_job(self._run(self._template(name, tenant), conn), payload, options)
+        return self._template_job(self._run(self._template(name, tenant), conn), payload, options, stored=stored)
 
-    def _template_job(self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
+    def _template_job(
+        self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions, *, stored: bool
+    ) -> NewJob:
         if payload is not None and not isinstance(payload, Mapping):
             raise InvalidJob(f"the payload is a mapping of what goes over the template's, not {type(payload).__name__}")
         job = template_job(
             template,
             dict(payload or {}),
             dict(options),
-            self._definitions,
+            self._definitions.as_stored if stored else self._definitions,
             now=from_micros(self.clock.now()),
             limit=self.payload_limit,
             spill_limit=self.spill_limit,

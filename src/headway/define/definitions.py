@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -95,15 +95,31 @@ def _made(kind: AnyKind) -> dict[str, Any]:
     return ({"made_keys": keys} if keys else {}) | ({"step_queues": queues} if queues else {})
 
 
+class _Undefined:
+    """The code of the kinds that no stored definition describes whole."""
+
+    def __init__(self, registry: Registry | _Undefined, known: Mapping[str, Definition]) -> None:
+        self._registry = registry
+        self._known = known
+
+    def get(self, kind: str) -> AnyKind | None:
+        definition = self._known.get(kind)
+        return self._registry.get(kind) if definition is None or definition.needs_code else None
+
+    def __iter__(self) -> Iterator[AnyKind]:
+        return (kind for kind in self._registry if self.get(kind.name) is not None)
+
+
 class Definitions:
     """The stored definitions as this process last read them: new jobs follow them."""
 
-    def __init__(self, registry: Registry, *, of: Definitions | None = None, tenant_id: str = "") -> None:
+    def __init__(self, registry: Registry | _Undefined, *, of: Definitions | None = None, tenant_id: str = "") -> None:
         self._registry = registry
         self._of = of  # what a tenant sees of these
         known = {} if of is None else of._known
         self._known: dict[str, Definition] = {kind: each for kind, each in known.items() if each.is_for(tenant_id)}
         self._seen_by: dict[str, Definitions] = {}
+        self._as_stored: Definitions | None = None
         self._schemas: dict[str, Schema] = {}
         self._rows: dict[str, tuple[Options, NewJob]] = {}  # what a job of the kind is like, without options of its own
         self._builders: dict[tuple[str, int, int | None], _Builder] = {}  # of jobs without options, as most are
@@ -118,6 +134,15 @@ class Definitions:
         if found is None:
             found = self._seen_by[tenant_id] = Definitions(self._registry, of=self, tenant_id=tenant_id)
         return found
+
+    @property
+    def as_stored(self) -> Definitions:
+        """The same by which a kind is as its definition says, also where its code is here, unless only that can make
+        its keys."""
+        if self._as_stored is None:
+            self._as_stored = Definitions(_Undefined(self._registry, self._known), of=self)
+            self._as_stored._known = self._known
+        return self._as_stored
 
     @property
     def are_stale(self) -> bool:
@@ -138,6 +163,7 @@ class Definitions:
             self._of.replace(found)
             return
         self._seen_by.clear()
+        self._as_stored = None
         self._read_at = time.monotonic()
         self.fingerprint = f"{len(found)}/{sum(each.revision for each in found)}"
         self._known = {each.kind: each for each in found}

@@ -112,6 +112,23 @@ def test_kinds_that_only_code_can_enqueue_are_refused_with_the_reason(
     assert app.tenant("acme").get(own.json()["id"]).train == "mine"
 
 
+def test_options_come_from_the_stored_definition_whatever_code_the_server_has(
+    app: Headway, client: Any, keys: dict[str, str]
+) -> None:
+    workers = Headway(app.url)
+    workers.job(name="resize", timeout="30s", queue="images", concurrency=3)(lambda size: None)
+    workers.run(until_idle=True)
+    workers.close()
+    app.job(name="resize", timeout="60s", queue="other", concurrency=5)(lambda size: None)
+    app.create_template("small", "resize", payload={"size": 1}, tenant="acme")
+    ask = client(keys["producer"])
+    for body in ({"kind": "resize", "payload": {"size": 1}}, {"template": "small"}):
+        made = ask.post("/jobs", json=body)
+        assert made.status_code == 201, made.text
+        job = app.tenant("acme").get(made.json()["id"])
+        assert (job.timeout_ms, job.queue, job.concurrency) == (30_000, "images", 3)
+
+
 def test_a_trace_that_is_none_is_not_kept(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["producer"])
     for bad in ("nonsense", "00-" + "0" * 32 + "-b7ad6b7169203331-01", "ff" + TRACE[2:]):

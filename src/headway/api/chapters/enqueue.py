@@ -214,7 +214,7 @@ async def _first_of_many(
     """A function that builds jobs like this one, and the first of them: what is allowed for it is allowed for all."""
     kind, options = _options(call, job)
     definition = await _active(call, kind)
-    build = call.verbs.job_builder(kind, **options)
+    build = call.verbs.job_builder(kind, stored=True, **options)
 
     def build_from(payload: Any) -> NewJob:
         new = build({} if payload is msgspec.UNSET else msgspec.Raw(bytes(payload)))
@@ -228,7 +228,7 @@ async def _first_of_many(
 async def _from_template(call: Call[Any, None], job: JobIn, payload: Any, made_by: dict[str, Any]) -> NewJob:
     kind, options = _options(call, job)
     values = {} if payload is msgspec.UNSET else msgspec.json.decode(payload)
-    new = await call.verbs.abuild_from_template(str(job.template), values, **options, **made_by)
+    new = await call.verbs.abuild_from_template(str(job.template), values, stored=True, **options, **made_by)
     definition = await _active(call, new.kind)
     if kind and kind != new.kind:
         raise Refused(422, f"template {job.template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")

@@ -178,7 +178,9 @@ async def _built(call: Call[TemplateRun, None]) -> NewJob:
     call.check_kind(template.kind)  # no matter who stored it, its job is the caller's
     await _check_bounds(call, template.kind, options)
     own = {"created_by": str(call.actor)} | ({} if call.trace is None else {"trace_id": call.trace})
-    new = await call.verbs.abuild_from_template(UUID(template.id), call.body.payload, **{**call.body.options, **own})
+    new = await call.verbs.abuild_from_template(
+        UUID(template.id), call.body.payload, stored=True, **{**call.body.options, **own}
+    )
     await check_others(call, [new])
     return new
 

@@ -88,11 +88,17 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
 
     async def abuild_from_template(
-        self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+        self,
+        name: str | UUID,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        stored: bool = False,
+        **options: Unpack[UsingOptions],
     ) -> NewJob:
-        """What `run_template` would store, for `enqueue_many`."""
+        """What `run_template` would store, for `enqueue_many`; `stored` as `job_builder` takes it."""
         await self._aensure_known(self._own_tenant, options.get("tenant"))
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         await self.alearn(conn)
-        return self._template_job(await self._arun(self._template(name, tenant), conn), payload, options)
+        template = await self._arun(self._template(name, tenant), conn)
+        return self._template_job(template, payload, options, stored=stored)
