@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+_WHOLE = "."
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line: what happened, to which job (or batch), under which fence, in which process, when (epoch seconds)."""
@@ -24,8 +27,9 @@ class Entry:
 
 
 def append(path: Path, event: str, subject: str, fence: int = 0) -> None:
-    """Add a line and have it on the disk when this returns; one write, so that lines of many processes never mix."""
-    line = f"{event} {subject} {fence} {os.getpid()} {time.time():.6f}\n".encode()
+    """Add a line and have it on the disk when this returns; one write, so that lines of many processes never mix. Who is
+    killed at the edge of a memory page leaves the beginning of a line, which the next one's line break ends."""
+    line = f"\n{event} {subject} {fence} {os.getpid()} {time.time():.6f} {_WHOLE}\n".encode()
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         assert os.write(fd, line) == len(line)
@@ -50,7 +54,9 @@ class Ledger:
                 whole, newline, _ = file.read().rpartition(b"\n")
             self._offset += len(whole) + len(newline)
             for line in whole.decode().splitlines():
-                event, subject, fence, pid, at = line.split(" ")
+                if not line.endswith(f" {_WHOLE}"):
+                    continue
+                event, subject, fence, pid, at, _ = line.split(" ")
                 self.entries.append(Entry(event, subject, int(fence), int(pid), float(at)))
         return self.entries
 

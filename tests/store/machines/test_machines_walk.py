@@ -173,6 +173,7 @@ class Machines(RuleBasedStateMachine):
         one = self.pick(data, "scheduled")
         self.all.cancel(one)
         self.both(lambda db: db.cancel(one.id))
+        self.compare()  # its parent may have been woken
         self.revive(one)
 
     @precondition(lambda self: self.any(*FINISHED))

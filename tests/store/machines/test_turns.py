@@ -256,6 +256,15 @@ def test_stop_is_dead_for_a_reason(db, claim, me):
     assert attempt_of(db, claim) == written(me, outcome="stop", status="failed", error="never paid")
 
 
+@pytest.mark.parametrize("to", ["failed", "canceled"])
+@pytest.mark.parametrize("error", [None, "its own"])
+def test_one_that_was_asked_to_cancel_says_why_unless_it_has_an_error(db, to, error):
+    claim = db.begin()
+    db.cancel(claim.id, reason="no more")
+    assert db.turn(claim, "stop", to, error=error, progress=False) == QUIET
+    assert (db.job(claim.id).status, db.job(claim.id).error) == (to, error or "no more")
+
+
 def test_a_retry_keeps_the_place_and_consumes_nothing(db, claim, me):
     before = db.job(claim.id)
     assert db.settle(claim, "scheduled", me, charge=1, delay_ms=5_000, error="boom again") == []

@@ -82,8 +82,9 @@ def ending(job: Running, to: Status, status: AttemptStatus, **values: Any) -> En
     """An ending that respects a requested cancel; without a delay, the job is queued at once."""
     end = Ending(job=job, to=to, status=status, **values)
     end.to = destination(to, canceling=bool(job.canceling), retried=end.retried, delay_ms=end.delay_ms)
-    if job.canceling and end.to == "canceled":
+    if job.canceling and end.to in ("canceled", "failed"):
         end.error = job.cancel_reason if end.error is None else end.error
+    if job.canceling and end.to == "canceled":
         forget_spawn(end)
     return end
 
