@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _WHOLE = "."
 
 
@@ -27,8 +26,8 @@ class Entry:
 
 
 def append(path: Path, event: str, subject: str, fence: int = 0) -> None:
-    """Add a line and have it on the disk when this returns; one write, so that lines of many processes never mix. Who is
-    killed at the edge of a memory page leaves the beginning of a line, which the next one's line break ends."""
+    """Add a line and have it on the disk when this returns; one write, so that lines of many processes never mix. One
+    that is killed at the edge of a memory page leaves the beginning of a line, which the next line break ends."""
     line = f"\n{event} {subject} {fence} {os.getpid()} {time.time():.6f} {_WHOLE}\n".encode()
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
