@@ -63,6 +63,7 @@ SERVER_NAMES = (
     "tenant_bytes",
     "session_idle",
     "session_max",
+    "tick",
     "metrics",
 )
 """The settings of the section [server]; HEADWAY_SERVER_PORT is its port."""

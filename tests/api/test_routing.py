@@ -16,6 +16,7 @@ import headway
 from headway import Headway
 from headway.api import Api
 from headway.api.chapters import ROUTES
+from headway.errors import ConfigError
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
 
@@ -111,3 +112,25 @@ def test_a_host_may_run_its_lifespan_or_not_and_has_no_websockets_here(app: Head
     asyncio.run(run())
     (said,) = asked(api, ("GET", "/readyz"))  # a new loop, and no lifespan
     assert said.status_code == 200
+
+
+def test_a_server_in_another_program_ticks_where_it_is_told_to(app: Headway) -> None:
+    async def run(api: Any) -> list[Any]:
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+        serving = asyncio.create_task(api({"type": "lifespan"}, messages.get, sent.put))
+        await messages.put({"type": "lifespan.startup"})
+        await sent.get()
+        tending = [task for task in asyncio.all_tasks() if "tend" in str(task.get_coro())]
+        async with asyncio.timeout(60):
+            await asyncio.gather(*tending)
+        found = await app.aworkers()
+        await messages.put({"type": "lifespan.shutdown"})
+        await serving
+        return found
+
+    assert asyncio.run(run(headway.asgi(app))) == []
+    (worker,) = asyncio.run(run(headway.asgi(app, tick=True)))
+    assert (worker.metadata["serves"], app.workers()) == ("http", [])
+    with pytest.raises(ConfigError, match=r"server.tick='maybe' must be true or false"):
+        headway.asgi(app, tick="maybe")  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from headway import Headway
+from tests.crash.processes import until
 
 
 def ask(url: str, key: str, **headers: str) -> tuple[int, Any]:
@@ -76,6 +77,27 @@ def test_several_processes_behind_a_proxy_finish_what_is_under_way(
         assert conn.recv(1_000).startswith(b"HTTP/1.1 201")
     assert server.wait(180) == 0
     assert [each.name for each in app.api_keys()] == ["root", "late"]
+
+
+@pytest.mark.parametrize("ticks", [True, False])
+def test_schedules_fire_and_delayed_jobs_are_queued_where_no_worker_runs(
+    cli: Any, start: Any, app: Headway, url: str, ticks: bool
+) -> None:
+    cli("--url", url, "keys", "create", "root", "--role", "superadmin")
+    app.change_definition("report", queue="default")  # nobody's code is here
+    app.create_schedule("often", every="1s", kind="report")
+    job = app.enqueue("report", delay="200ms")
+    server = start("--url", url, "--log-format", "json", "serve", "--port", "0", *([] if ticks else ["--no-tick"]))
+    lines = (json.loads(line) for line in server.stderr)
+    next(line for line in lines if line["event"] == "serving")
+    if ticks:
+        until(lambda: app.get(job.id).status == "queued", "the delayed job is due")
+        until(lambda: len(app.jobs(kind="report")) > 1, "the schedule has fired")
+    else:
+        next(line for line in lines if line["event"] == "ready")
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(180) == 0
+    assert (app.get(job.id).status, app.workers()) == ("queued" if ticks else "scheduled", [])
 
 
 def _connections(pid: int, port: int) -> int:

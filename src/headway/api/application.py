@@ -112,6 +112,7 @@ class Api:
         self._large = LargeBodies()
         self._uses: asyncio.Task[None] | None = None
         self._host: asyncio.Task[None] | None = None
+        self._tending: asyncio.Task[None] | None = None
         self._watchdog: Watchdog | None = None
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
         self._site = None if site is None else site(self)
@@ -170,6 +171,9 @@ class Api:
         if self._host is not None:
             self._host.cancel()
             self._host = None
+        if self._tending is not None:
+            self._tending.cancel()
+            self._tending = None
         if self._site is not None:
             await self._site.aclose()
         await self._streams.aclose()
@@ -210,6 +214,8 @@ class Api:
         if self._uses is None:
             self._uses = asyncio.create_task(self._write_uses())
             self._host = asyncio.create_task(self._stop_with_host())
+            if self.settings.tick:
+                self._tending = asyncio.create_task(self._workers.tend())
             _ = self.app._is_observed  # by OpenTelemetry, from now on
             _ = self.app._exporter  # which counts
             self._watchdog = Watchdog(metrics=self.app._worker_metrics)

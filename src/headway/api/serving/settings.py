@@ -32,6 +32,7 @@ class ServerOptions(TypedDict, total=False):
     tenant_bytes: str | None
     session_idle: Duration | None
     session_max: Duration | None
+    tick: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class ServerSettings:
     session_idle_ms: int = 12 * 3_600_000  # a browser's session ends when it was not used for so long
     session_max_ms: int = 7 * DAY_MS  # and when it has lasted so long
     metrics: str | None = None  # where `headway serve` answers Prometheus without a key
+    tick: bool | None = None  # from the start, what workers do for the fleet; None: `headway serve` does, others do not
 
 
 def server_settings(given: Mapping[str, Any]) -> ServerSettings:
@@ -173,6 +175,14 @@ def _duration(name: str, value: Duration) -> int:
     return ms
 
 
+def _switch(name: str, value: Any) -> bool:
+    found = _SWITCH.get(value.lower() if isinstance(value, str) else value)
+    if found is None:
+        raise ConfigError(f"server.{name}={value!r} must be true or false")
+    return found
+
+
+_SWITCH = {True: True, False: False, "true": True, "false": False, "1": True, "0": False}
 _FIELDS = {"session_idle": "session_idle_ms", "session_max": "session_max_ms"}
 _READ: dict[str, Callable[[str, Any], Any]] = {
     "host": _text,
@@ -190,4 +200,5 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "tenant_bytes": _bytes,
     "session_idle": _duration,
     "session_max": _duration,
+    "tick": _switch,
 }

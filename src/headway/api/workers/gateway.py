@@ -15,6 +15,7 @@ from headway.api.workers.caretaker import Caretaker
 from headway.api.workers.waiting import WaitingClaims
 from headway.app import Headway
 from headway.errors import HeadwayError
+from headway.logs import Seldom, get_logger
 from headway.model.access import ApiKey
 from headway.model.fleet import NewWorker, Worker
 from headway.model.refusals import not_registered
@@ -24,6 +25,9 @@ _MOST = 10_000
 _MOST_QUEUES = 1_000  # of one worker: its row has them all
 _AT_ONCE = 4  # claims of one tenant
 _LAST_MOMENT_S = 5.0  # for the claims of a worker that leaves
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0  # before it tries to start again
+
+log = get_logger("headway.api")
 
 
 class Claiming:
@@ -36,7 +40,7 @@ class Claiming:
 
 
 class Gateway:
-    """Starts with the first claim, so a server without workers does nothing for the fleet."""
+    """Does what the fleet needs, as workers do: from the first claim on, or from the start (`tend`)."""
 
     def __init__(self, app: Headway, version: str) -> None:
         self._app = app
@@ -47,6 +51,7 @@ class Gateway:
         self._starting = asyncio.Lock()
         self._caretaker: Caretaker | None = None
         self._waiting: WaitingClaims | None = None
+        self._says = Seldom(600)
 
     async def waiting(self) -> WaitingClaims:
         if self._waiting is None:
@@ -55,6 +60,20 @@ class Gateway:
                     await self._start()
         assert self._waiting is not None
         return self._waiting
+
+    async def tend(self) -> None:
+        """Start, as soon as the database lets it."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self.waiting()
+            except HeadwayError as error:
+                if self._says():
+                    log.warning(f"schedules fire and delayed jobs are queued by workers alone for now: {error}")
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
 
     async def _start(self) -> None:
         caretaker = Caretaker(self._app, self._version, lambda: waiting.wake_all())

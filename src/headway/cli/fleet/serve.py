@@ -41,15 +41,20 @@ _SHARES_FD = "HEADWAY_SHARES_FD"
     help="The address or network of a proxy whose X-Forwarded headers to believe; repeatable.",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="A name under which this may be asked; repeatable.")
+@click.option(
+    "--tick/--no-tick",
+    default=None,
+    help="Also do what workers do for the fleet: fire schedules, queue what is due, prune.  [default: tick]",
+)
 @click.option("--metrics", metavar="ADDRESS", help="Where to answer Prometheus without a key: 127.0.0.1:9100.")
 @pass_invocation
 def serve(cli: Invocation, /, named_app: str | None, **options: Any) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C; requests that are under way finish, within `grace`.
 
-    It needs none of your code: kinds are known from the definitions that workers have stored. With MODULE:APP it
-    uses the database of that app. Every request needs a key: headway keys create. Without any key it listens on
-    loopback only. Each option can be a line of the section [server] in headway.toml, or a variable:
-    HEADWAY_SERVER_PORT.
+    Schedules fire, and what is due is queued, also where no worker runs. It needs none of your code: kinds are known
+    from the definitions that workers have stored. With MODULE:APP it uses the database of that app. Every request needs
+    a key: headway keys create. Without any key it listens on loopback only. Each option can be a line of the section
+    [server] in headway.toml, or a variable: HEADWAY_SERVER_PORT.
 
     \b
     headway serve
@@ -109,7 +114,9 @@ def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
         ) from None
     given = {name: value for name, value in options.items() if value not in (None, ())}
     found = server_settings({**cli.settings.get("server", {}), **given})
-    return dataclasses.replace(found, hosts=(*found.hosts, found.host.lower()))
+    # of several processes the first: one is enough
+    tick = found.tick is not False and os.environ.get("HEADWAY_PROCESS", "0") == "0"
+    return dataclasses.replace(found, hosts=(*found.hosts, found.host.lower()), tick=tick)
 
 
 def _api(app: Headway, settings: ServerSettings) -> Any:
