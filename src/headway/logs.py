@@ -181,7 +181,7 @@ def configure(
     )
     handler = _Lines(stream)
     formatter = ProcessorFormatter(
-        foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared],
+        foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared, _processor(_add_extra)],
         processors=[ProcessorFormatter.remove_processors_meta, *last],
     )
     own = _OurLines(formatter, structlog.contextvars.get_contextvars, FIELDS[fields])
@@ -435,6 +435,16 @@ def _unpack(event: EventDict) -> EventDict:
     event.update(getattr(record, "headway", {}))
     if record.exc_text and not record.exc_info:
         event["exception"] = record.exc_text  # see `_redact_traceback`
+    return event
+
+
+_OF_EVERY_RECORD = vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName", "headway"}
+
+
+def _add_extra(event: EventDict) -> EventDict:
+    """What others give by `extra={…}`; fields that the line has stay as they are."""
+    given = vars(event["_record"])
+    event.update((name, given[name]) for name in given.keys() - _OF_EVERY_RECORD - event.keys())
     return event
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
-from headway import logs
+from headway import Context, logs
 from headway.cli.program.click_classes import FIELD_NAMES
 from headway.worker import success_lines
 from tests.worker_harness import WorkerHarness
@@ -89,6 +89,30 @@ def test_lines_of_any_library_carry_the_fields_of_their_job(harness: WorkerHarne
     assert all(line["duration_ms"] >= 0 for line in done.values())
     assert "ValueError: the reason" in failed["exception"]
     assert "job_id" not in line("worker stopped")
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_extra_fields_of_stdlib_loggers_are_shown(
+    harness: WorkerHarness, log_stream: Callable[..., io.StringIO], json_lines: bool
+) -> None:
+    """But they change none of the line's own, and show no secret."""
+    stream = log_stream("info", json=json_lines)
+
+    @harness.job
+    async def paid(ctx: Context) -> None:
+        extra = {"order": 42, "by": {"name": "Ada"}, "odd": object, "event": "no", "level": "no", "job_id": "no"}
+        logging.getLogger("shop").info("paid %d", 3, extra=extra)
+
+    harness.enqueue(paid.build())
+    harness.drain()
+    (found,) = [line for line in stream.getvalue().splitlines() if "paid 3" in line]
+    if json_lines:
+        line = json.loads(found)
+        assert (line["order"], line["by"], line["level"]) == (42, {"name": "Ada"}, "info")
+        assert "object" in line["odd"]
+        assert line["job_id"] != "no"
+    else:
+        assert "order=42" in found
 
 
 def test_unconfigured_lines_are_plain_stdlib_records(caplog: pytest.LogCaptureFixture) -> None:
