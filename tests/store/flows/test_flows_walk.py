@@ -85,7 +85,9 @@ class Flows(RuleBasedStateMachine):
                     name: getattr(job, name)
                     for name in ("status", "step", "state", "fence", "tries", "losses", "error")
                 },
-                **{name: getattr(job, name) for name in ("worker_id", "parent_id", "scheduled_for", "version")},
+                **{name: getattr(job, name) for name in ("worker_id", "parent_id", "version")},
+                # of one that was lost and then canceled with its parent it has a jitter
+                "scheduled_for": None if job.status == "canceled" else job.scheduled_for,
                 "awaits": (job.awaiting, job.deadline_at) if job.status == "waiting" else None,
                 "asked": job.cancel_requested_at is not None,
                 "inbox": [(each.name, each.payload, each.status, each.fence) for each in signals],
