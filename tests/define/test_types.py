@@ -14,7 +14,8 @@ PROGRAM = """
 from dataclasses import dataclass
 from typing import Any
 import msgspec
-from headway import Await, Done, Next, StepOutcome, secret
+from headway import Await, Done, Headway, Next, StepOutcome, secret
+from headway.testing import stepping
 from headway.define import Call, Context, Machine, Registry, step
 registry = Registry()
 
@@ -55,6 +56,27 @@ class Order(Machine, queue="orders", version=2):
     def handle(self, error: Exception, ctx: Context) -> StepOutcome | None:
         ctx.state.anything()
         return None
+
+class Kept(msgspec.Struct):
+    number: int
+
+class Keeper(Machine):
+    State = Kept
+
+    @step
+    def start(self, ctx: Context[Kept]) -> Done:
+        return Done(ctx.state.number)
+
+def step_by_hand(app: Headway) -> None:
+    stepping(app, Order, number=1).step()
+    stepping(app, Order.using(unique_key="order:1"), number=1).signal("payment", {})
+    stepping(app, registry.machine(Keeper), number=1)
+    stepping(app, Keeper.build(number=1)).run()
+    stepping(app, Keeper.enqueue(number=1))
+    stepping(app, "an id")
+    stepping(app, first, user_id=1).wrong_40
+    stepping(app, 1)  # wrong-41
+    Keeper.enqueue(number="wrong-42")
 
 class Parcel(Machine):
     @dataclass

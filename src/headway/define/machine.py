@@ -56,7 +56,8 @@ class Machine:
     """
 
     if TYPE_CHECKING:
-        State: Any  # a machine without one takes any fields
+        # a machine without one takes any fields; inferred, since pyright gives a declared type to each `State = X`, too
+        State = cast(Any, None)
 
     _declared: ClassVar[tuple[str | None, int, dict[str, Any]]] = (None, 1, {})
     _kinds: ClassVar[list[MachineKind]] = []

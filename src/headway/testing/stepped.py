@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from headway.app import Headway
-from headway.define import Cancel, Context, Machine, MachineKind, Retry, Snooze
+from headway.define import Cancel, Context, Kind, Machine, MachineKind, Retry, Snooze
 from headway.errors import ConfigError, HeadwayError, InvalidJob, NotAllowed
 from headway.model.codec import encode
 from headway.model.duration import Duration
@@ -28,7 +28,7 @@ _NO_LIMIT = 1 << 30
 
 
 def stepping(
-    app: Headway, machine: type[Machine] | MachineKind | NewJob | Enqueued | str, /, *state: Any, **fields: Any
+    app: Headway, machine: type[Machine] | Kind[..., Any] | NewJob | Enqueued | str, /, *state: Any, **fields: Any
 ) -> Stepping:
     """Enqueue a machine with these fields of its state (or one state), to be stepped by hand.
 
