@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import ConfigError
+from headway.logs import get_logger
 
 DAY_MS = 86_400_000
 FILE = "headway.toml"
@@ -128,6 +129,7 @@ def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
     The file is $HEADWAY_CONFIG, or headway.toml in the current folder if there is one.
     """
     env = os.environ if env is None else env
+    _tell_of_misspelled(env)
     values = _from_file(env.get("HEADWAY_CONFIG"))
     for name in NAMES:
         value = env.get(f"HEADWAY_{name.upper()}")
@@ -152,6 +154,24 @@ def path(env: Mapping[str, str] | None = None) -> Path:
     """The absolute path of the file that `read` reads; it may not exist."""
     env = os.environ if env is None else env
     return Path(env.get("HEADWAY_CONFIG") or FILE).resolve()
+
+
+def _tell_of_misspelled(env: Mapping[str, str]) -> None:
+    """Warn once of each variable that looks like one of ours: others, which have our prefix by chance, are not ours."""
+    known = {f"HEADWAY_{name.upper()}" for name in ("config", *NAMES)}
+    known |= {f"HEADWAY_{section}_{name}".upper() for section, names in _IN_VARIABLES.items() for name in names}
+    for name in env:
+        # Kubernetes sets HEADWAY_SERVICE_HOST for a service of that name
+        if not name.startswith("HEADWAY_") or "_SERVICE_" in name or name in known | _OTHERS | _told:
+            continue
+        if close := difflib.get_close_matches(name, known, 1, cutoff=_CLOSE):
+            _told.add(name)
+            get_logger("headway").warning(f"{name} is no setting, and is ignored: did you mean {close[0]}?")
+
+
+_CLOSE = 0.88
+_OTHERS = frozenset({"HEADWAY_KEY", "HEADWAY_TEST_URL", "HEADWAY_DEV_KEY", "HEADWAY_DEV_LINK"})
+_told: set[str] = set()
 
 
 def _from_file(named: str | None) -> dict[str, Any]:

@@ -131,12 +131,20 @@ def test_the_url_comes_from_the_call_the_environment_the_file_or_the_folder(
         ("sqlite:///x.db?mode=ro", "has parameters .* there is ?prefix=headway_"),
         ("sqlite:///x.db?prefix=a-b", "cannot begin the name of a table"),
         ("postgresql+asyncpg://localhost/x", "write postgresql:// here"),
-        (7, "'7' is not a database URL"),
+        (7, "a database URL is a string, not int"),
     ],
 )
 def test_a_url_that_cannot_be_is_answered_with_one_that_can(url: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
         Headway(url).counts()
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "headway.db", "postgresql+asyncpg://localhost/x", 7])
+def test_a_url_of_no_known_database_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ConfigError):
+        Headway(url)
+    with pytest.raises(ConfigError):
+        Headway().configure(url)
 
 
 def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:

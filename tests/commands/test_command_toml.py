@@ -234,6 +234,18 @@ def test_a_reference_goes_where_a_secret_is_declared_and_nowhere_else(declare: D
         kind.build(a="1", key={"$secret": "API_KEY", "more": 1})
 
 
+def test_variables_that_look_like_settings_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Those of others are not: a worker's own, Kubernetes' and the user's."""
+    env = {"HEADWAY_ULR": "sqlite:///x.db", "HEADWAY_SERVER_PORTS": "1", "HEADWAY_KEY": "k", "HEADWAY_MY_OWN": "1"}
+    env |= {"HEADWAY_SERVICE_HOST": "10.0.0.1", "HEADWAY_PORT": "tcp://10.0.0.1:80", "HEADWAY_LEASE": "5s"}
+    for _ in range(2):
+        assert config.read(env)["lease"] == "5s"
+    assert [record.getMessage() for record in caplog.records] == [
+        "HEADWAY_ULR is no setting, and is ignored: did you mean HEADWAY_URL?",
+        "HEADWAY_SERVER_PORTS is no setting, and is ignored: did you mean HEADWAY_SERVER_PORT?",
+    ]
+
+
 def test_the_file_may_have_the_sections_and_says_where_it_is(tmp_path: Any) -> None:
     path = tmp_path / "my.toml"
     path.write_text(FULL + '\n[secrets."DB_*"]\nkinds = ["restore"]\n')

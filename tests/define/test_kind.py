@@ -396,3 +396,18 @@ def test_the_payload_limit_is_the_apps() -> None:
     binding.add(App())
     with pytest.raises(InvalidPayload, match="over the limit of 30"):
         kind.build(1, "x" * 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("delay", ": a job is enqueued with .enqueue(…)"),
+        ("kiq", ": a job is enqueued with await ….aenqueue(…)"),
+        ("apply_async", ": a job is enqueued with .using(…).enqueue(…)"),
+        ("frobnicate", ""),
+    ],
+)
+def test_what_other_queues_call_an_enqueue_is_told(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as told:
+        getattr(Kind(welcome), name)
+    assert str(told.value) == f"'Kind' object has no attribute {name!r}{hint}"

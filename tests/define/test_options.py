@@ -140,6 +140,10 @@ NAIVE = datetime(2031, 5, 6)  # noqa: DTZ001
     ("options", "message"),
     [
         ({"prioritty": 1}, "using() has no option prioritty: did you mean priority?"),
+        ({"countdown": 5}, "using() has no option countdown: did you mean delay?"),
+        ({"eta": 5}, "using() has no option eta: did you mean scheduled_for?"),
+        ({"run_after": 5}, "using() has no option run_after: did you mean scheduled_for?"),
+        ({"max_retries": 5}, "using() has no option max_retries: did you mean max_attempts?"),
         ({"zzz": 1}, "using() has no option zzz: it takes after, backoff, burst"),
         ({"schema": {}}, "schema cannot be set by using(): it belongs to the kind"),
         ({"name": "x"}, "name cannot be set by using()"),

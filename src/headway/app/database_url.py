@@ -19,12 +19,7 @@ _EXAMPLES = "use sqlite:///file.db, sqlite+stdlib:///file.db or postgresql://use
 
 def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
     """The store for a URL. Does not connect yet. Raises `ConfigError`."""
-    if not isinstance(url, str):
-        raise ConfigError(f"a database URL is a string, not {type(url).__name__}: {_EXAMPLES}")
-    check_url(url)
-    scheme, separator, _ = url.partition("://")
-    if not separator or not _SCHEME.match(scheme):
-        raise ConfigError(f"{show_url(url)!r} is not a database URL: {_EXAMPLES}")
+    scheme = check_url(url).partition("://")[0]
     match scheme:
         case "sqlite" | "sqlite+stdlib":
             from headway.store.sqlite.engine.connection import Library
@@ -33,14 +28,10 @@ def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
             path, prefix = _file(url)
             library: Library = "stdlib" if "+" in scheme else "apsw"
             return SqliteStore(path, library=library, clock=clock, timeout_s=timeout_s, prefix=prefix)
-        case "postgresql" | "postgres":
+        case _:
             from headway.store.postgres.store import PostgresStore
 
             return PostgresStore(url, timeout_s=timeout_s)
-        case "postgresql+psycopg" | "postgresql+asyncpg" | "postgresql+psycopg2":
-            raise ConfigError(f"{scheme}:// is SQLAlchemy's way to name a driver: write postgresql:// here")
-        case _:
-            raise ConfigError(f"{scheme}:// is not a database that Headway knows: {_EXAMPLES}")
 
 
 def same_database(one: str, other: str) -> bool:
@@ -61,13 +52,24 @@ def _database(url: str) -> tuple[str, ...]:
 
 
 def check_url(url: str, source: str = "the database URL") -> str:
-    """The URL; raises `ConfigError` if it is empty: an unset variable must not send work to another database."""
-    if isinstance(url, str) and not url.strip():
+    """The URL; raises `ConfigError` for one of no database that there is a store for, and if it is empty: an unset
+    variable must not send work to another database."""
+    if not isinstance(url, str):
+        raise ConfigError(f"a database URL is a string, not {type(url).__name__}: {_EXAMPLES}")
+    if not url.strip():
         raise ConfigError(
             f"{source} is empty: {_EXAMPLES}; left out or unset, it comes from HEADWAY_URL, headway.toml, or is "
             "./headway.db"
         )
-    return url
+    scheme, separator, _ = url.partition("://")
+    if not separator or not _SCHEME.match(scheme):
+        raise ConfigError(f"{show_url(url)!r} is not a database URL: {_EXAMPLES}")
+    match scheme:
+        case "sqlite" | "sqlite+stdlib" | "postgresql" | "postgres":
+            return url
+        case "postgresql+psycopg" | "postgresql+asyncpg" | "postgresql+psycopg2":
+            raise ConfigError(f"{scheme}:// is SQLAlchemy's way to name a driver: write postgresql:// here")
+    raise ConfigError(f"{scheme}:// is not a database that Headway knows: {_EXAMPLES}")
 
 
 def _file(url: str) -> tuple[str, str]:

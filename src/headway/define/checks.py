@@ -64,10 +64,28 @@ def aliases(value: object, own: str) -> tuple[str, ...]:
     return found
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("countdown", "delay_s", "delay_seconds", "schedule_in", "defer_by", "start_after"), "delay"),
+    **dict.fromkeys(("eta", "run_at", "run_after", "at", "schedule_at", "defer_until"), "scheduled_for"),
+    **dict.fromkeys(("retries", "max_retries", "tries", "max_tries", "attempts", "retry_limit"), "max_attempts"),
+    **dict.fromkeys(("retry_backoff", "retry_delay", "retry_wait"), "backoff"),
+    **dict.fromkeys(("time_limit", "job_timeout", "soft_time_limit", "timeout_s", "timeout_seconds"), "timeout"),
+    **dict.fromkeys(("expires", "ttl", "expires_in", "expire"), "expires_at"),
+    **dict.fromkeys(("dedupe_key", "queueing_lock", "singleton_key", "lock", "unique", "job_key"), "unique_key"),
+    **dict.fromkeys(("task_id", "job_id", "workflow_id"), "idempotency_key"),
+    **dict.fromkeys(("rate_limit", "throttle"), "rate"),
+    **dict.fromkeys(("queue_name", "routing_key"), "queue"),
+    **dict.fromkeys(("depends_on", "depends"), "after"),
+    "metadata": "meta",
+    "labels": "tags",
+}
+"""What other queues call our options."""
+
+
 def unknown_option(option: str, known: list[str], where: str, *, elsewhere: Collection[str] = ()) -> str:
     if option in elsewhere:
         return f"{option} cannot be set by {where}: it belongs to the kind, so give it to @app.job({option}=…)"
-    close = difflib.get_close_matches(option, known, n=1)
+    close = [name for name in (_ELSEWHERE.get(option),) if name in known] or difflib.get_close_matches(option, known, 1)
     hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(sorted(known))}"
     return f"{where} has no option {option}: {hint}"
 

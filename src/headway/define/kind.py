@@ -53,6 +53,14 @@ class Redefined(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(row, **changes)
 
 
+_ELSEWHERE = {
+    ".enqueue(…)": ("delay", "send", "defer", "queue", "spool", "push", "perform_async", "start_workflow"),
+    "await ….aenqueue(…)": ("kiq", "defer_async", "send_async"),
+    ".using(…).enqueue(…)": ("apply_async", "send_with_options", "configure", "set", "schedule", "signature", "s"),
+}
+"""How other queues call what our methods do."""
+
+
 class Kind(Generic[P, R]):
     """A function with a name and options under which its calls are stored as jobs.
 
@@ -127,6 +135,13 @@ class Kind(Generic[P, R]):
             if _named(self.fn)
             else (f"<Kind {self.name} of {self.fn!r}>")
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            ours = next((ours for ours, theirs in _ELSEWHERE.items() if name in theirs), None)
+            hint = "" if ours is None else f": a job is enqueued with {ours}"
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Store the call as a job; gives its `id`, `status` and `created`."""
