@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from headway.define import Context, Registry
+from headway.define import Context, Flow, Machine, MachineKind, Registry, step
 from headway.errors import InvalidJob, UnknownKind
 from headway.model.job import NewJob
+from headway.model.outcome import Done
 
 
 class App:
@@ -210,3 +211,50 @@ def test_a_schedule_in_the_code_takes_its_own_options_only(options: dict[str, An
     with pytest.raises(InvalidJob) as refused:
         registry.schedule("@daily", **options)(registry.job(work))
     assert str(refused.value).startswith(message)
+
+
+CELL = """
+@registry.job
+def greet(name: str, {more}) -> None: ...
+
+@registry.flow
+async def book(flow: Flow, {more}) -> None: ...
+
+@registry.machine
+class Order(Machine):
+    @step
+    def start(self, ctx: Context) -> Done:
+        return Done({more!r})
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("<stdin>", "<stdin>"),
+        ("<python-input-3>", "<python-input-4>"),
+        ("<ipython-input-3-0a1b>", "<ipython-input-4-0a1b>"),
+        ("/tmp/ipykernel_123/1.py", "/tmp/ipykernel_123/2.py"),
+    ],
+)
+def test_a_cell_of_a_notebook_may_be_run_again_changed_too(files: tuple[str, str]) -> None:
+    registry = Registry()
+    names: dict[str, Any] = {
+        "registry": registry,
+        "Machine": Machine,
+        "step": step,
+        "Context": Context,
+        "Done": Done,
+        "Flow": Flow,
+    }
+    names["__name__"] = "__main__"
+    for file, more in zip(files, ("one: int = 1", "two: int = 2"), strict=True):
+        exec(compile(CELL.format(more=more), file, "exec", dont_inherit=True), names)
+    assert registry.names == ("book", "greet", "order")
+    assert registry.kinds["greet"].build("Ada", two=3).payload == '{"name":"Ada","two":3}'
+    order = registry.kinds["order"]
+    assert isinstance(order, MachineKind)
+    assert order.edition.machine is names["Order"]
+    assert registry.kinds["book"].build(two=3).payload == '{"two":3}'
+    with pytest.raises(InvalidJob, match="is defined twice"):
+        exec(compile(CELL.format(more="three: int = 3"), "/srv/app.py", "exec"), names)

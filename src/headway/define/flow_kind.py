@@ -15,7 +15,7 @@ from headway.define.enqueuer import Binding
 from headway.define.flow import Flow
 from headway.define.flow_run import FlowRun
 from headway.define.flow_step import Policy
-from headway.define.kind import Kind
+from headway.define.kind import Kind, is_typed_again
 from headway.define.option_types import FlowOptions, UsingOptions
 from headway.define.options import Options
 from headway.define.signals import signal_to_key
@@ -155,12 +155,13 @@ class FlowKind(Kind[P, R]):
         return self._binding.payload_limit
 
     def joined(self, other: FlowKind[..., Any]) -> FlowKind[..., Any]:
-        """Both as one kind: enqueued as the newer version, run by whichever may run a row's version."""
-        newest = self if self.edition.version >= other.edition.version else other
+        """Both as one kind: enqueued as the newer version, run by whichever may run a row's version. Of one version the
+        other is the newer one: its module was loaded again."""
+        newest = self if self.edition.version > other.edition.version else other
         joined: FlowKind[..., Any] = object.__new__(FlowKind)
         joined.__dict__.update(newest.__dict__)
         # the newest first: it runs the versions that several may run
-        every = sorted((*self.editions, *other.editions), key=lambda each: -each.version)
+        every = sorted((*other.editions, *self.editions), key=lambda each: -each.version)
         joined.editions = tuple(each for place, each in enumerate(every) if each not in every[:place])
         joined.aliases = tuple(dict.fromkeys(self.aliases + other.aliases))
         return joined
@@ -169,7 +170,7 @@ class FlowKind(Kind[P, R]):
         """A function of this kind whose versions another function of the other one has, too."""
         for mine in self.editions:
             for theirs in other.editions:
-                same = mine.fn is theirs.fn or _same_place(mine.fn, theirs.fn)
+                same = mine.fn is theirs.fn or _same_place(mine.fn, theirs.fn) or is_typed_again(mine.fn, theirs.fn)
                 if not same and mine.since <= theirs.version and theirs.since <= mine.version:
                     return mine.fn
         return None

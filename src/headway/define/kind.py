@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack
 
@@ -59,6 +60,21 @@ _ELSEWHERE = {
     ".using(…).enqueue(…)": ("apply_async", "send_with_options", "configure", "set", "schedule", "signature", "s"),
 }
 """How other queues call what our methods do."""
+
+
+_TYPED = re.compile(r"<(ipython-input|python-input|stdin|input)|.*[/\\]ipykernel_\d+[/\\]")
+"""The names of files that are none: what was typed at a prompt, and the cells of notebooks."""
+
+
+def is_typed_again(one: Any, other: Any) -> bool:
+    """Whether somebody ran a cell of a notebook again, perhaps changed, or typed a function anew."""
+    codes = [getattr(each, "__code__", None) for each in (one, other)]
+    names = [(getattr(each, "__module__", ""), getattr(each, "__qualname__", "")) for each in (one, other)]
+    return (
+        names[0] == names[1]
+        and names[0][0] == "__main__"
+        and all(code is not None and _TYPED.match(code.co_filename) for code in codes)
+    )
 
 
 class Kind(Generic[P, R]):

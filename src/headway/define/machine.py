@@ -228,8 +228,9 @@ class MachineKind(Kind[..., Any]):
         return f"<MachineKind {self.name} version {self.edition.version}>"
 
     def joined(self, other: MachineKind) -> MachineKind:
-        """Both as one kind: enqueued as the newer version, run as the version of each row."""
-        newest = max(self, other, key=lambda each: each.edition.version)
+        """Both as one kind: enqueued as the newer version, run as the version of each row. Of one version the other is
+        the newer one: its module was loaded again."""
+        newest = max(other, self, key=lambda each: each.edition.version)
         joined: MachineKind = object.__new__(MachineKind)
         joined.__dict__.update(newest.__dict__)
         joined.editions = {**self.editions, **other.editions}

@@ -13,7 +13,7 @@ from headway.define.declared_schedules import DeclaredSchedule, declare_schedule
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.flow import Flow
 from headway.define.flow_kind import FlowKind
-from headway.define.kind import ContextKind, Kind
+from headway.define.kind import ContextKind, Kind, is_typed_again
 from headway.define.machine import Machine, MachineKind
 from headway.define.option_types import DeclaredScheduleOptions, FlowOptions, KindOptions
 from headway.define.sync_flow import SyncFlow
@@ -324,8 +324,8 @@ class Registry:
 
 
 def _same_function(one: Any, other: Any) -> bool:
-    """The same function, or the same lines of a module that was loaded again."""
-    if one == other:  # not only identity: a bound method is a new object each time
+    """The same function, or the same lines of a module that was loaded again, or the same cell of a notebook."""
+    if one == other or is_typed_again(one, other):  # not only identity: a bound method is a new object each time
         return True
     code, other_code = getattr(one, "__code__", None), getattr(other, "__code__", None)
     return (
