@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -180,3 +181,26 @@ def test_a_closed_app_opens_again(app: Headway) -> None:
     app.close()
     app.close()
     assert app.get(job.id).kind == "work"
+
+
+def test_an_enqueue_that_is_refused_makes_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "new.db"
+    app = Headway(f"sqlite:///{file}")
+
+    @app.job
+    def work(x: int) -> None: ...
+
+    async def unknown() -> None:
+        await app.aenqueue("unknown")
+
+    for refused in (
+        lambda: app.enqueue("unknown"),
+        lambda: work.enqueue("no number"),  # type: ignore[arg-type]
+        lambda: asyncio.run(unknown()),
+    ):
+        with pytest.raises(HeadwayError):
+            refused()
+    assert not list(tmp_path.iterdir())
+    assert work.enqueue(1).created
+    assert file.exists()
+    app.close()

@@ -192,7 +192,12 @@ class VerbBase(TenantLookup):
         if self._definitions.are_stale:
             # also what this tenant does not see: all tenants share what was read
             op = self._whole_store.ops.definitions(None)
-            found = self._whole_store.run(op) if conn is None else self._whole_store.run_in(conn, op)
+            if conn is not None:
+                found = self._whole_store.run_in(conn, op)
+            elif self._whole_store.is_absent:
+                found = []  # an enqueue that is refused makes no file
+            else:
+                found = self._whole_store.run(op)
             self._definitions.replace(found)
 
     def learn_again(self, conn: Any) -> None:

@@ -63,6 +63,11 @@ class Store(Protocol):
         """The folder of artifacts where no setting names one: beside a file, or in the current folder."""
         ...
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is a file that does not exist; the first op makes it."""
+        ...
+
     def describe(self) -> str:
         """The database, as shown to people: the file's full path, or the URL without its password."""
         ...

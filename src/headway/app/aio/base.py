@@ -33,7 +33,12 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
         """Read what operators changed about kinds, unless that was done within the last seconds."""
         if self._definitions.are_stale:
             op = self._whole_store.ops.definitions(None)
-            found = await self._whole_store.arun(op) if conn is None else await self._whole_store.arun_in(conn, op)
+            if conn is not None:
+                found = await self._whole_store.arun_in(conn, op)
+            elif self._whole_store.is_absent:
+                found = []
+            else:
+                found = await self._whole_store.arun(op)
             self._definitions.replace(found)
 
     async def alearn_again(self, conn: Any) -> None:

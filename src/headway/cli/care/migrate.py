@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,7 @@ def migrate(cli: Invocation, dry_run: bool, sql: bool, roles: bool, to: int | No
 def _schema(cli: Invocation, store: Store, to: int | None, dry_run: bool, sql: bool, yes: bool) -> None:
     from headway.store import migrate as migrations
 
-    if to is not None and store.dialect == "sqlite" and to < 1 and not os.path.exists(store.describe()):
+    if to is not None and to < 1 and store.is_absent:
         raise Refused(f"there is no database file {store.describe()}", WRONG)
     latest = migrations.latest(store)
     target = latest if to is None else to

@@ -178,7 +178,7 @@ def _existing(app: Headway) -> Headway:
     from headway.errors import StoreError
 
     store = app.store
-    if store.dialect == "sqlite" and not os.path.exists(store.describe()):
+    if store.is_absent:
         raise StoreError(
             f"there is no database file {store.describe()}: name another with --url, --app, HEADWAY_URL or "
             "headway.toml (a worker, whatever creates something, or headway migrate makes a new one)"

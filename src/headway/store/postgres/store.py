@@ -74,6 +74,10 @@ class PostgresStore:
     def artifacts_beside(self) -> Path:
         return Path("headway-artifacts")
 
+    @property
+    def is_absent(self) -> bool:
+        return False
+
     def describe(self) -> str:
         return show_url(self._url)
 

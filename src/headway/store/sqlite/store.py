@@ -80,6 +80,10 @@ class SqliteStore:
     def artifacts_beside(self) -> Path:
         return Path(f"{self._path}-artifacts")
 
+    @property
+    def is_absent(self) -> bool:
+        return not os.path.exists(self._path)
+
     def describe(self) -> str:
         return self._path
 
