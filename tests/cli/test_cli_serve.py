@@ -168,3 +168,16 @@ def test_it_uses_the_database_of_the_app_that_is_named(
     assert next(line for line in lines if line["event"] == "ready")
     server.send_signal(signal.SIGTERM)
     assert server.wait(180) == 0
+
+
+@pytest.mark.parametrize("command", [("dev", "shopapp:app"), ("demo", "--web"), ("serve",)])
+def test_missing_packages_are_named_before_anything_is_done(
+    cli: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    for name in ("starlette", "uvicorn"):
+        monkeypatch.setitem(sys.modules, name, None)
+    before = sorted(folder.iterdir())
+    said = cli.refused(*command, code=2)
+    assert "(starlette, uvicorn): pip install 'headway-engine[server]'" in said
+    assert "filling" not in said
+    assert sorted(folder.iterdir()) == before

@@ -19,6 +19,7 @@ from headway.cli.program.click_classes import Command
 from headway.cli.program.failure import Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation, program
 from headway.cli.program.output import emit, say
+from headway.cli.program.server_packages import need_server_packages
 from headway.shell import quoted
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def demo(cli: Invocation, web: bool, port: int, opens: bool) -> None:
 
 
 def _web(cli: Invocation, port: int, opens: bool) -> None:
+    need_server_packages()
     from headway.cli.demo.shop import QUEUES as QUEUES_OF_THE_SHOP
     from headway.cli.demo.shop import fill
     from headway.cli.dev.dev import run

@@ -17,7 +17,8 @@ import click
 
 from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, pass_invocation
-from headway.errors import ConfigError, HeadwayError
+from headway.cli.program.server_packages import need_server_packages
+from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -52,6 +53,7 @@ def dev(cli: Invocation, /, app: str | None, port: int, opens: bool, reload: boo
     if _LINK in os.environ:
         _serve(cli)
         return
+    need_server_packages()
     cli.code.migrate()
     run(cli, port=port, opens=opens, reload=reload)
 
@@ -118,14 +120,10 @@ def _serve(cli: Invocation) -> None:
     cli.configure_logs()
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the person who started it knows that it started
     logging.getLogger("headway.api").addFilter(_is_news)
-    try:
-        from headway.api import Api
-        from headway.api.serving.server import serve
-        from headway.dashboard import Site
-    except ImportError as error:
-        raise ConfigError(
-            f"the server's packages are not installed ({error}): pip install 'headway-engine[server]'"
-        ) from None
+    from headway.api import Api
+    from headway.api.serving.server import serve
+    from headway.dashboard import Site
+
     token, key = os.environ.pop(_LINK), os.environ.pop(_KEY)
 
     def site(api: Api) -> Site:

@@ -12,6 +12,7 @@ import click
 
 from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, pass_invocation
+from headway.cli.program.server_packages import need_server_packages
 from headway.cli.program.several import run_several
 from headway.errors import ConfigError
 
@@ -103,15 +104,9 @@ def serve(cli: Invocation, /, named_app: str | None, **options: Any) -> None:
 
 
 def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
-    try:
-        import httptools  # noqa: F401 - h11 is there in any case, but would wait for the head of a request forever
-        import uvicorn  # noqa: F401
+    need_server_packages()
+    from headway.api.serving.settings import server_settings
 
-        from headway.api.serving.settings import server_settings
-    except ImportError as error:
-        raise ConfigError(
-            f"the server's packages are not installed ({error}): pip install 'headway-engine[server]'"
-        ) from None
     given = {name: value for name, value in options.items() if value not in (None, ())}
     found = server_settings({**cli.settings.get("server", {}), **given})
     # of several processes the first: one is enough
