@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import ConfigError
-from headway.logs import get_logger
 
 DAY_MS = 86_400_000
 FILE = "headway.toml"
@@ -165,6 +164,8 @@ def _tell_of_misspelled(env: Mapping[str, str]) -> None:
         if not name.startswith("HEADWAY_") or "_SERVICE_" in name or name in known | _OTHERS | _told:
             continue
         if close := difflib.get_close_matches(name, known, 1, cutoff=_CLOSE):
+            from headway.logs import get_logger
+
             _told.add(name)
             get_logger("headway").warning(f"{name} is no setting, and is ignored: did you mean {close[0]}?")
 

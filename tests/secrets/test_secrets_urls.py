@@ -83,9 +83,8 @@ URLS = (
 
 @pytest.mark.parametrize("url", URLS)
 def test_no_error_shows_the_password_of_the_database(url: str) -> None:
-    app = Headway(url, database_timeout="2s") if "127.0.0.1:1/" in url else Headway(url)
     with pytest.raises(HeadwayError) as refused:
-        app.jobs()
+        (Headway(url, database_timeout="2s") if "127.0.0.1:1/" in url else Headway(url)).jobs()
     error: Any = refused.value
     while error is not None:
         # a driver's own error is kept as the cause; its text is not ours, but it must not show it either

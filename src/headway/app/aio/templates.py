@@ -100,5 +100,4 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         await self.alearn(conn)
-        template = await self._arun(self._template(name, tenant), conn)
-        return self._template_job(template, payload, options, stored=stored)
+        return self._template_job(await self._arun(self._template(name, tenant), conn), payload, options, stored=stored)
