@@ -91,7 +91,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group("headway", cls=Root, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("headway", cls=Root, lazy=_COMMANDS)
 @click.option(
     "--version",
     is_flag=True,
