@@ -17,7 +17,7 @@ FORMATS = ("auto", "text", "json")
 FIELD_NAMES = ("headway", "jobforge", "zoltag")
 """Those of `logs.FIELDS`, which need not be imported for it."""
 # for each command: one that is made without its group, as in a test, would keep the help option of its own
-_HELP: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}}
+_HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -85,7 +85,7 @@ class Command(click.Command):
     """A command that also accepts the program's own flags."""
 
     def __init__(self, *args: Any, kinds: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **_HELP, **kwargs)
+        super().__init__(*args, context_settings=_HELP, **kwargs)
         self.params += _shared(hidden=True, kinds=kinds)
 
 
@@ -96,7 +96,7 @@ class Group(click.Group):
     hides_flags = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **_HELP, **kwargs)
+        super().__init__(*args, context_settings=_HELP, **kwargs)
         self.params += _shared(self.hides_flags)
 
     def resolve_command(
