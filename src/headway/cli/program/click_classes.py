@@ -85,7 +85,7 @@ class Command(click.Command):
     """A command that also accepts the program's own flags."""
 
     def __init__(self, *args: Any, kinds: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, context_settings=_HELP, **kwargs)
+        super().__init__(*args, **{"context_settings": _HELP, **kwargs})
         self.params += _shared(hidden=True, kinds=kinds)
 
 
@@ -96,7 +96,7 @@ class Group(click.Group):
     hides_flags = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, context_settings=_HELP, **kwargs)
+        super().__init__(*args, **{"context_settings": _HELP, **kwargs})
         self.params += _shared(self.hides_flags)
 
     def resolve_command(
