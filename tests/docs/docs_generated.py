@@ -39,9 +39,9 @@ def with_cli_help(page: str) -> str:
 
 
 def _commands(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    context = click.Context(
-        command, info_name=path.rpartition(" ")[2], parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
-    )
+    # as its make_context does
+    settings = {"terminal_width": _WIDTH, "max_content_width": _WIDTH, **command.context_settings}
+    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, **settings)
     yield path, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
