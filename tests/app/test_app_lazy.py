@@ -152,12 +152,12 @@ def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
     for url, message in [
         (f"sqlite:///{tmp_path}/nowhere/x.db", "mkdir -p"),
         (f"sqlite:///{tmp_path}", "is not a file"),
-        ("postgresql://nobody:secret@127.0.0.1:1/x", "cannot be used right now"),
+        ("postgresql://nobody:pa55word@127.0.0.1:1/x", "cannot be used right now"),
     ]:
         for act in (lambda app: app.enqueue("work"), lambda app: app.run(until_idle=True)):
             with pytest.raises(HeadwayError, match=message) as caught:
                 act(Headway(url))
-            assert "secret" not in str(caught.value)
+            assert "pa55word" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

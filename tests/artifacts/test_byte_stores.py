@@ -172,11 +172,11 @@ def test_the_setting_is_a_folder_or_a_bucket() -> None:
         None,
         "http://x/y",
         "s3://",
-        "s3://key:secret@b/p",
+        "s3://key:pa55word@b/p",
         "s3://b/p?x=1",
         "file://host/x",
         "memory:///",
     ):
         with pytest.raises(ConfigError) as refused:
             checked_place(wrong)
-        assert "secret" not in str(refused.value)
+        assert "pa55word" not in str(refused.value)

@@ -183,14 +183,14 @@ def test_settings_that_cannot_work_are_refused(cli: Cli, flags: tuple[str, ...],
         ("work.db", 2, "is not a database URL"),
         ("mysql://host/db", 2, "is not a database that Headway knows"),
         ("sqlite:////nowhere/at/all/work.db", 1, "Make it with: mkdir -p /nowhere/at/all"),
-        ("postgresql://me:secret@127.0.0.1:1/work", 1, "Connection refused: no server listens there: start it"),
-        ("postgresql://me:secret@no-such-host.invalid/work", 1, "that host name does not exist"),
+        ("postgresql://me:pa55word@127.0.0.1:1/work", 1, "Connection refused: no server listens there: start it"),
+        ("postgresql://me:pa55word@no-such-host.invalid/work", 1, "that host name does not exist"),
     ],
 )
 def test_a_database_that_is_not_there_is_said_once(cli: Cli, url: str, code: int, message: str) -> None:
     said = cli.refused("--url", url, "worker", "shopapp:app", code=code)
     assert message in said
-    assert "secret" not in said
+    assert "pa55word" not in said
 
 
 def test_a_database_that_does_not_exist_comes_with_the_command_that_makes_it(cli: Cli, postgres_url: str) -> None:
