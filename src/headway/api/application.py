@@ -173,6 +173,7 @@ class Api:
             self._host = None
         if self._tending is not None:
             self._tending.cancel()
+            await asyncio.wait([self._tending])  # else what it starts last would not be stopped below
             self._tending = None
         if self._site is not None:
             await self._site.aclose()

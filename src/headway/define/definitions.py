@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -95,26 +95,14 @@ def _made(kind: AnyKind) -> dict[str, Any]:
     return ({"made_keys": keys} if keys else {}) | ({"step_queues": queues} if queues else {})
 
 
-class _Undefined:
-    """The code of the kinds that no stored definition describes whole."""
-
-    def __init__(self, registry: Registry | _Undefined, known: Mapping[str, Definition]) -> None:
-        self._registry = registry
-        self._known = known
-
-    def get(self, kind: str) -> AnyKind | None:
-        definition = self._known.get(kind)
-        return self._registry.get(kind) if definition is None or definition.needs_code else None
-
-    def __iter__(self) -> Iterator[AnyKind]:
-        return (kind for kind in self._registry if self.get(kind.name) is not None)
-
-
 class Definitions:
     """The stored definitions as this process last read them: new jobs follow them."""
 
-    def __init__(self, registry: Registry | _Undefined, *, of: Definitions | None = None, tenant_id: str = "") -> None:
+    def __init__(
+        self, registry: Registry, *, of: Definitions | None = None, tenant_id: str = "", stored: bool = False
+    ) -> None:
         self._registry = registry
+        self._stored = stored  # a definition counts more than code that is here
         self._of = of  # what a tenant sees of these
         known = {} if of is None else of._known
         self._known: dict[str, Definition] = {kind: each for kind, each in known.items() if each.is_for(tenant_id)}
@@ -140,7 +128,7 @@ class Definitions:
         """The same by which a kind is as its definition says, also where its code is here, unless only that can make
         its keys."""
         if self._as_stored is None:
-            self._as_stored = Definitions(_Undefined(self._registry, self._known), of=self)
+            self._as_stored = Definitions(self._registry, of=self, stored=True)
             self._as_stored._known = self._known
         return self._as_stored
 
@@ -219,13 +207,13 @@ class Definitions:
     ) -> _Builder:
         """Makes jobs of a kind from payloads; the options, which are the same for all, are checked once. `spill_limit`:
         a payload of a kind that lets it spill may have this many bytes."""
+        definition = self._known.get(kind)
         known = self._registry.get(kind)
-        if known is not None:
+        if known is not None and not (self._stored and definition is not None and not definition.needs_code):
             own = known.using(**options)
             return lambda payload: own.build_from(_values(payload))
         if not options and (made := self._builders.get((kind, limit, spill_limit))) is not None:
             return made
-        definition = self._known.get(kind)
         if definition is None:
             return lambda payload: new_job(kind, _text(payload, limit), options, now=now)
         _check_keys(definition, options)

@@ -26,7 +26,7 @@ TICK_S = 0.25
 """How often it looks at a loop that has nothing to do."""
 SAMPLE_S = 0.1
 """The same for one that is busy; each look costs the loop up to a millisecond, since the interpreter changes threads. A
-callback of 0.13 s is never missed, of shorter ones some are seen."""
+callback of a quarter of a second is never missed, of shorter ones some are seen."""
 HELD_S = 0.02
 """The most of its thread's own CPU time that a callback of ours may take; how busy the machine is plays no part."""
 BLOCKED_S = 1.0

@@ -95,9 +95,8 @@ async def _ask(
     while True:
         some = await cursor.fetchmany(piece)
         rows += some
-        if size <= _MUCH:
-            size += _characters(some)
-        else:
+        size += _characters(some)
+        if size > _MUCH:
             await asyncio.sleep(0)
         if len(some) < piece:
             return rows, size > _MUCH or len(rows) * cursor.pgresult.nfields >= _CELLS
